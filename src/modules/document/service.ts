@@ -192,15 +192,20 @@ export class DocumentService {
 
   /** Permanently deletes a deleted document, unless it was restored or deleted again in the meantime. */
   async purge(tenantId: string, id: string): Promise<void> {
-    await this.#deps.store.write(async (tx) => {
-      await lockDocument(tx, tenantId, id);
-      const documents = new DocumentStore(tx.db);
-      const row = await documents.find(tenantId, id);
-      if (row === undefined || row.deleted_at === null || row.deletion_root_id !== id) return;
-      if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS > this.#deps.clock.now()) return;
-      if (await this.#deps.holds.postpones(tx, purgeJob(row), holdSubjectOf(row))) return;
-      await this.#purge(tx, tenantId, (await documents.deletedWith(tenantId, id)).map((one) => one.id));
-    });
+    const purgeSome = () =>
+      this.#deps.store.write(async (tx): Promise<boolean> => {
+        await lockDocument(tx, tenantId, id);
+        const documents = new DocumentStore(tx.db);
+        const row = await documents.find(tenantId, id);
+        if (row === undefined || row.deleted_at === null || row.deletion_root_id !== id) return false;
+        if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS > this.#deps.clock.now()) return false;
+        if (await this.#deps.holds.postpones(tx, purgeJob(row), holdSubjectOf(row))) return false;
+        // The document itself last: a purge that is interrupted begins with it again.
+        const below = await documents.idsDeletedWith(tenantId, id, PURGE_BATCH);
+        await this.#purgeSome(tx, tenantId, below.length > 0 ? below : [id]);
+        return true;
+      });
+    while (await purgeSome());
   }
 
   /** Permanently deletes the documents of a purged room in batches. */
@@ -209,7 +214,7 @@ export class DocumentService {
       ids = await this.#deps.store.write(async (tx) => {
         const documents = new DocumentStore(tx.db);
         const found = await documents.idsIn(tenantId, roomId, PURGE_BATCH);
-        await this.#purge(tx, tenantId, found);
+        await this.#purgeSome(tx, tenantId, found);
         return found;
       });
       await nextSlice();
@@ -226,15 +231,17 @@ export class DocumentService {
       const unshared = await documents.unshared(tenantId, principalId, ids);
       await documents.endParents(tenantId, unshared);
       await this.#deps.index?.remove(tenantId, KIND, unshared);
-      await this.#purge(tx, tenantId, unshared);
+      while (await this.#purgeSome(tx, tenantId, unshared));
       return unshared.length;
     });
   }
 
-  async #purge(tx: Transaction<DocumentTables>, tenantId: string, ids: readonly string[]): Promise<void> {
+  /** Deletes documents with all that belongs to them, or some of that; returns whether there may be more. */
+  async #purgeSome(tx: Transaction<DocumentTables>, tenantId: string, ids: readonly string[]): Promise<boolean> {
     await this.#deps.index?.remove(tenantId, COMMENT_KIND, await new CommentStore(tx.db).idsOf(tenantId, ids));
-    await new DocumentStore(tx.db).purge(tenantId, ids);
+    if (await new DocumentStore(tx.db).purgeSome(tenantId, ids)) return true;
     await this.#deps.files.detach(tx, tenantId, ...ids.map(documentFileOwner));
+    return false;
   }
 
   async #save(tx: Transaction<DocumentTables>, row: DocumentRow): Promise<void> {

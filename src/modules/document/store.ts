@@ -3,11 +3,21 @@ import { type Kysely, sql, type SqlBool } from "kysely";
 import { containsText, inList, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
+import { deleteSome } from "@/ports/sql/deletion.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { DocumentSort } from "./schema.ts";
 import type { AccessRow, DocumentRow, DocumentTables } from "./tables.ts";
 
 type Db = Kysely<DocumentTables>;
+
+/** What there may be any number of, of one document. */
+const DEPENDENT_TABLES = [
+  "document_comment",
+  "document_state",
+  "document_update",
+  "document_revision",
+  "document_access",
+] as const;
 
 type DocumentFilter = {
   roomId?: string | undefined;
@@ -126,6 +136,13 @@ export class DocumentStore {
       .where("deletion_root_id", "=", id).execute();
   }
 
+  /** Ids of some that were deleted with a document. */
+  async idsDeletedWith(tenantId: string, id: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("document").select("id").where("tenant_id", "=", tenantId)
+      .where("deletion_root_id", "=", id).where("id", "!=", id).limit(limit).execute();
+    return rows.map((row) => row.id);
+  }
+
   /** Parents of the documents of a room, or of private ones (null), that are not deleted. */
   treeOfRoom(tenantId: string, roomId: string | null): Promise<Pick<DocumentRow, "id" | "parent_id">[]> {
     return this.#db.selectFrom("document").select(["id", "parent_id"]).where("tenant_id", "=", tenantId)
@@ -242,22 +259,15 @@ export class DocumentStore {
       .where("parent_id", "in", ids).execute();
   }
 
-  /** Deletes documents with all their dependents. */
-  async purge(tenantId: string, ids: readonly string[]): Promise<void> {
-    if (ids.length === 0) return;
-    for (
-      const table of [
-        "document_state",
-        "document_update",
-        "document_revision",
-        "document_access",
-        "document_comment",
-      ] as const
-    ) {
-      await this.#db.deleteFrom(table).where(tenantIsUnindexed(tenantId)).where(inList(this.#db, "document_id", ids))
-        .execute();
+  /** Deletes documents once nothing belongs to them, and before that some of it; returns whether there may be more. */
+  async purgeSome(tenantId: string, ids: readonly string[]): Promise<boolean> {
+    if (ids.length === 0) return false;
+    const ofThese = sql<SqlBool>`${tenantIsUnindexed(tenantId)} and ${inList(this.#db, "document_id", ids)}`;
+    for (const table of DEPENDENT_TABLES) {
+      if (await deleteSome(this.#db, table, ofThese)) return true;
     }
     await this.#db.deleteFrom("document").where(tenantIsUnindexed(tenantId)).where(inList(this.#db, "id", ids))
       .execute();
+    return false;
   }
 }

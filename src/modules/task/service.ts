@@ -253,14 +253,20 @@ export class TaskService {
 
   /** Permanently deletes a deleted task, unless it was restored or deleted again in the meantime; not under legal hold. */
   async purge(tenantId: string, taskId: string): Promise<void> {
-    await this.#deps.store.write(async (tx) => {
-      const tasks = new TaskStore(tx.db);
-      const row = await tasks.find(tenantId, taskId);
-      if (row === undefined || row.deleted_at === null || row.deletion_root_id !== row.id) return;
-      if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS > this.#deps.clock.now()) return;
-      if (await this.#deps.holds.postpones(tx, purgeJob(row), { roomId: row.room_id })) return;
-      await this.#purge(tx, tenantId, (await tasks.deletedWith(tenantId, taskId)).map(({ id }) => id));
-    });
+    const purgeSome = () =>
+      this.#deps.store.write(async (tx): Promise<boolean> => {
+        const tasks = new TaskStore(tx.db);
+        const row = await tasks.find(tenantId, taskId);
+        if (row === undefined || row.deleted_at === null || row.deletion_root_id !== row.id) return false;
+        if (Date.parse(row.deleted_at) + RESTORE_WINDOW_MS > this.#deps.clock.now()) return false;
+        if (await this.#deps.holds.postpones(tx, purgeJob(row), { roomId: row.room_id })) return false;
+        // The task itself last: a purge that is interrupted begins with it again.
+        const below = await tasks.idsDeletedWith(tenantId, taskId, PURGE_BATCH);
+        const ids = below.length > 0 ? below : [taskId];
+        if (!await tasks.removeActivity(tenantId, ids)) await this.#purge(tx, tenantId, ids);
+        return true;
+      });
+    while (await purgeSome());
   }
 
   /** Permanently deletes the tasks of a purged room in batches, and finally their numbering. */

@@ -277,6 +277,13 @@ export class TaskStore {
       .orderBy("id").execute();
   }
 
+  /** Ids of some that were deleted with a task. */
+  async idsDeletedWith(tenantId: string, id: string, limit: number): Promise<string[]> {
+    const rows = await this.#db.selectFrom("task").select("id").where("tenant_id", "=", tenantId)
+      .where("deletion_root_id", "=", id).where("id", "!=", id).limit(limit).execute();
+    return rows.map((row) => row.id);
+  }
+
   async addActivity(row: ActivityRow): Promise<void> {
     await this.#db.insertInto("task_activity").values(row).execute();
   }

@@ -45,9 +45,10 @@ export class ImportService {
       start: (tenantId, id) => this.#start(tenantId, id),
       run: (row) => this.#run(row),
       fail: (row, failure_json) => this.#end(row, { state: "failed", failure_json }),
-      expire: (tenantId, id) => this.#cancel(tenantId, id, ["waiting"]),
-      async onTransition(tx, { tenant_id: tenantId, id, finished_at }) {
-        while (finished_at !== null && await new TransferStore(tx.db).removeLines(tenantId, id));
+      expire: (tenantId, id) => this.#expire(tenantId, id),
+      onTransition: async (tx, { tenant_id: tenantId, id, kind, finished_at }) => {
+        if (finished_at === null || kind !== "mattermost") return;
+        await tx.enqueue({ tenantId, kind: this.#jobs.expireKind, payload: { id } });
       },
     });
   }
@@ -165,6 +166,14 @@ export class ImportService {
       ({ state }) => from.includes(state),
       this.#finished({ state: "cancelled" }),
     );
+  }
+
+  /** Cancels an import that got no archive; what one that ended left of its archive is deleted in parts. */
+  async #expire(tenantId: string, id: string): Promise<void> {
+    await this.#cancel(tenantId, id, ["waiting"]);
+    const { finished_at } = await this.#jobs.row(tenantId, id);
+    if (finished_at === null) return;
+    while (await this.#deps.store.write((tx) => new TransferStore(tx.db).removeLines(tenantId, id)));
   }
 
   #start(tenantId: string, id: string): Promise<ImportRow | undefined> {
