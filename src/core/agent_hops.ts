@@ -1,6 +1,8 @@
 // How many agents led to a call or a message, one after the other. Other services receive it as a member of W3C `baggage`,
 // which programs with tracing pass on by themselves: so agents that start each other through them are counted as well.
 
+/** A person starts at 0: so many agents start each other before a person has to. */
+export const AGENT_HOPS_MAX = 3;
 const MEMBER = "agent-hops";
 /** More than any chain may have. */
 const HOPS_MAX = 99;

@@ -165,7 +165,7 @@ export function createDispatch(
       const checks: AccessCheck[] | undefined = isReadOnly(operation) ? [] : undefined;
       const run = () => runPrepared(operation, call, parse(input, call.input), checks, isRecorded ? record : undefined);
       const work = account === undefined ? run : () => account.measure(run);
-      if (!isReadOnly(operation)) scope = new CallScope(call.actor, account, call.agentHops);
+      if (!isReadOnly(operation)) scope = new CallScope(call.actor, account, hopsAfter(call));
       const result = await (scope === undefined ? chargeTo(account, work) : scope.run(work));
       if (checks !== undefined && performance.now() - (call.startedAt ?? startedAt) > READ_GRANT_MAX_MS) {
         await authorizeAgain(operation, call, checks, revalidate);
@@ -286,6 +286,11 @@ class CallContext implements Context {
   get agentHops(): number | undefined {
     return this.#call.agentHops;
   }
+}
+
+/** How many agents led to what a call does: an agent outside is one more, a run was counted with those before it. */
+function hopsAfter({ actor, client, agentHops = 0 }: Call): number {
+  return agentHops + (actor.kind === "agent" && client !== undefined ? 1 : 0);
 }
 
 /** Throws unless the caller's token and role in the tenant suffice for an operation or a route. */

@@ -224,6 +224,7 @@ export class MessageNotifier {
         kind,
         actor: { principalId: row.sender_id, kind: row.sender_kind },
         roomId: row.room_id,
+        agentHops: hopsIn(JSON.parse(row.metadata_json)) + (row.sender_kind === "agent" ? 1 : 0),
         message: { id: row.id, seq: row.seq },
         source: `${kind === "mention" ? kind : "message"}:${row.id}`,
       })));

@@ -35,5 +35,12 @@ const baseline: Migration = {
   },
 };
 
+const agentHops: Migration = {
+  name: "0002_agent_hops",
+  async up(db) {
+    await sql`alter table notification add column agent_hops integer not null default 0`.execute(db);
+  },
+};
+
 /** Append only. */
-export const migrations: readonly Migration[] = [baseline];
+export const migrations: readonly Migration[] = [baseline, agentHops];

@@ -38,6 +38,9 @@ const FIELDS = {
     "null also if the resource was deleted, is no longer visible to the caller, or its read scope is missing",
   ),
   data: z.record(z.string(), Json),
+  agentHops: z.int().describe(
+    "How many agents led to it, one after the other. An agent that acts on it passes it on, as `baggage: agent-hops=<it>`",
+  ),
   readAt: z.iso.datetime().nullable(),
   version: z.int(),
   createdAt: z.iso.datetime(),
@@ -63,7 +66,7 @@ export function notificationSchemas(kinds: () => readonly string[]) {
   const NotificationList = z.strictObject({
     ...pageInput,
     unread: z.boolean().optional().describe("true: only unread ones; false: only read ones"),
-    kinds: Kinds.optional().describe("Only these kinds"),
+    kind: Kinds.optional().describe("Only these kinds"),
     roomId: Id.optional(),
   });
 

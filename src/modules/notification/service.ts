@@ -1,5 +1,7 @@
 // Notifications: created by any module, stored per principal, marked as read one by one or together.
 import type { Actor } from "@/core/actor.ts";
+import { AGENT_HOPS_MAX } from "@/core/agent_hops.ts";
+import { currentAgentHops } from "@/core/caller.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { type EventActor, type EventDraft, principalEvent, principalStream } from "@/core/event/event.ts";
 import { notFound } from "@/core/fault.ts";
@@ -42,6 +44,8 @@ export type NotificationDraft = {
   kind: string;
   /** Absent if the gateway caused it, such as at a point in time. */
   actor?: EventActor | undefined;
+  /** How many agents led to it; default: to the running call. */
+  agentHops?: number | undefined;
   roomId?: string | undefined;
   /** Reading its room as far as `seq`, if that is given, marks the notification as read. */
   message?: { id: string; seq?: number } | undefined;
@@ -92,6 +96,7 @@ export class NotificationService {
           return draft.principalIds.filter((id) => {
             const enabled = prefs.get(id);
             return enabled !== undefined && id !== draft.actor?.principalId &&
+              !isLoop(draft, recipients.get(id)?.kind) &&
               (preference === null || enabled[preference]);
           }).map((id) => this.#row(draft, id));
         });
@@ -311,8 +316,18 @@ export class NotificationService {
       read_at: null,
       version: 1,
       created_at: iso(this.#deps.clock.now()),
+      agent_hops: hopsOf(draft),
     };
   }
+}
+
+function hopsOf({ agentHops = currentAgentHops() }: NotificationDraft): number {
+  return agentHops;
+}
+
+/** Whether agents would go on starting each other: a person has to, next time. */
+function isLoop(draft: NotificationDraft, recipientKind: string | undefined): boolean {
+  return recipientKind === "agent" && hopsOf(draft) > AGENT_HOPS_MAX;
 }
 
 function notificationEvent({ tenantId, principalId }: Recipient, type: string, data: unknown): EventDraft {
@@ -335,6 +350,7 @@ function presentReference(row: NotificationRow): Omit<Notification, "title" | "d
     resource: row.resource_type === null || row.resource_id === null
       ? null
       : { type: row.resource_type, id: row.resource_id },
+    agentHops: row.agent_hops,
     readAt: row.read_at,
     version: row.version,
     createdAt: row.created_at,

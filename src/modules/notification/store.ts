@@ -23,6 +23,7 @@ export type NotificationRow = {
   read_at: string | null;
   version: number;
   created_at: string;
+  agent_hops: number;
 };
 
 export type NotificationTables = { notification: NotificationRow };
@@ -95,7 +96,7 @@ export class NotificationStore {
     principalId: string,
     filter: {
       unread?: boolean | undefined;
-      kinds?: readonly string[] | undefined;
+      kind?: readonly string[] | undefined;
       roomId?: string | undefined;
     },
     before: string | undefined,
@@ -104,8 +105,8 @@ export class NotificationStore {
     let query = this.#db.selectFrom("notification").selectAll().where("tenant_id", "=", tenantId)
       .where("principal_id", "=", principalId);
     if (filter.unread !== undefined) query = query.where("read_at", filter.unread ? "is" : "is not", null);
-    if (filter.kinds !== undefined) {
-      query = filter.kinds.length === 0 ? query.where("id", "=", "") : query.where("kind", "in", filter.kinds);
+    if (filter.kind !== undefined) {
+      query = filter.kind.length === 0 ? query.where("id", "=", "") : query.where("kind", "in", filter.kind);
     }
     if (filter.roomId !== undefined) query = query.where("room_id", "=", filter.roomId);
     if (before !== undefined) query = query.where("id", "<", before);

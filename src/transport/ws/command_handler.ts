@@ -2,6 +2,7 @@
 import { Buffer } from "node:buffer";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
+import { hopsOf } from "@/core/agent_hops.ts";
 import { measureCpu, runInTurn } from "@/core/caller.ts";
 import { type Clock, delay, iso } from "@/core/time/clock.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
@@ -233,6 +234,7 @@ export class CommandHandler {
       requestId: requestIdOf(connection, id),
       via: "ws",
       client: connection.meta,
+      agentHops: hopsOf(body.baggage),
       signal: connection.signal,
     });
     const { output } = outcome;

@@ -40,7 +40,11 @@ export const COMMAND_SCHEMAS = {
     since: z.object({ offset, epoch }).optional(),
     reverse: z.boolean().default(false),
   }),
-  rpc: z.object({ method: z.string().default(""), data: z.unknown().optional() }, DATA_ERROR),
+  rpc: z.object({
+    method: z.string().default(""),
+    data: z.unknown().optional(),
+    baggage: z.string().optional(),
+  }, DATA_ERROR),
   refresh: z.object({ token: z.string().default("") }),
   sub_refresh: z.object({ channel }),
   ping: z.unknown(),

@@ -43,7 +43,7 @@ testOnEngines("an agent leases what notified it, and gets again what it does not
   assert.deepEqual(await pull(), []);
 
   assert.equal(ok(await ack(one.deliveryId, { outcome: "done" })).availableAt, null);
-  const read = ok(await robo.get(`${API}/notifications?unread=false&kinds=mention`)).items;
+  const read = ok(await robo.get(`${API}/notifications?unread=false&kind=mention`)).items;
   assert.deepEqual(read.map(({ messageId }: { messageId: string }) => messageId), [ids[0]]);
   assertProblem(await ack(one.deliveryId, { outcome: "done" }), 409, "conflict");
   ok(await ack(two.deliveryId, { outcome: "working", delaySeconds: 90 }));
@@ -75,6 +75,31 @@ testOnEngines("an agent leases what notified it, and gets again what it does not
     "scope_missing",
   );
 });
+
+testOnEngines(
+  "agents that pass on how many led to their notifications do not start each other without end",
+  async (environment) => {
+    await using gateway = await openGateway(environment);
+    const { robo, roomId, alice } = await openAgent(gateway);
+    ok(await alice.post(`${API}/principals`, { id: "zeta", kind: "agent", displayName: "Zeta" }));
+    ok(await alice.put(`/v1/rooms/${roomId}/members/zeta`));
+    const zeta = await gateway.as("zeta", { kind: "agent" });
+    ok(await zeta.post(`${API}/notifications/read`, {}));
+    ok(await alice.post(`${API}/tasks`, { roomId, title: "Begin", assigneeIds: ["robo"] }));
+    const hops: number[] = [];
+    for (let isMore = true; isMore && hops.length < 10;) {
+      const [one, other] = hops.length % 2 === 0 ? [robo, "zeta"] : [zeta, "robo"];
+      const [delivery] = ok(await one.post(PULL, {})).items;
+      isMore = delivery !== undefined;
+      if (!isMore) break;
+      hops.push(delivery.notification.agentHops);
+      ok(await one.post(`${API}/agents/me/inbox/${delivery.deliveryId}/ack`, { outcome: "done" }));
+      const task = { roomId, title: "You", assigneeIds: [other] };
+      ok(await one.post(`${API}/tasks`, task, { baggage: `agent-hops=${hops.at(-1)}` }));
+    }
+    assert.deepEqual(hops, [0, 1, 2, 3]);
+  },
+);
 
 testOnEngines("an agent waits for what notifies it", async (environment) => {
   await using gateway = await openGateway(environment);

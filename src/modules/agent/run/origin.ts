@@ -1,4 +1,5 @@
 // Where a run comes from: on whose behalf the message speaks that starts it, and how many agents led to that message.
+import { AGENT_HOPS_MAX } from "@/core/agent_hops.ts";
 import type { IdentityService } from "@/modules/identity/mod.ts";
 import type { AgentTrigger } from "@/modules/message/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
@@ -7,7 +8,7 @@ import { askersOf } from "./presenter.ts";
 import { RunStore } from "./store.ts";
 
 /** A person starts at 1; each run that another one started is one further. */
-export const CHAIN_MAX = 3;
+export const CHAIN_MAX = AGENT_HOPS_MAX;
 
 type Origin = { askerIds: readonly string[]; chainDepth: number };
 type TriggerMessage = Pick<AgentTrigger["message"], "id" | "senderId" | "senderKind" | "agentHops">;

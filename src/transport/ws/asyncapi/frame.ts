@@ -100,12 +100,13 @@ export function commandFrame(method: string, schemas: Schemas): Json {
   );
 }
 
+const BAGGAGE = { ...TEXT, description: "As the HTTP header, such as `agent-hops=1`" };
+
 /** An operation called over the socket, and its reply. */
 export function rpcFrames(operation: Operation, schemas: Schemas): { request: Json; reply: Json } {
   const { name, summary, input, output, example } = operation;
-  const rpc = object({ method: { const: name }, data: titled(schemas.of(input, "input"), `${name}.input`) }, [
-    "method",
-  ]);
+  const data = titled(schemas.of(input, "input"), `${name}.input`);
+  const rpc = object({ method: { const: name }, data, baggage: BAGGAGE }, ["method"]);
   const hasOutput = !(output instanceof z.ZodVoid);
   return {
     request: {
