@@ -66,7 +66,8 @@ export function assertAddressAllowed(
     outbound.assertAllowed(url, options);
   } catch (thrown) {
     if (!(thrown instanceof OutboundError)) throw thrown;
-    throw Fault.forField(pointer, thrown.code, thrown.message, "address_not_allowed");
+    const { code, message } = thrown;
+    throw Fault.forField(pointer, code, message.charAt(0).toLowerCase() + message.slice(1), "address_not_allowed");
   }
 }
 

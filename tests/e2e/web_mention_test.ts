@@ -72,7 +72,7 @@ browserTest("the client offers members, mentions those who are picked, and marks
       await eventually(async () => assert.deepEqual(await marked("knows, not"), ["@bob"]));
       assert.deepEqual(await mentionedIn(), ["bob"]);
       await eventually(async () => {
-        const { items } = await target.call(bob, "GET", "/v1/collaboration/notifications?kinds=mention");
+        const { items } = await target.call(bob, "GET", "/v1/collaboration/notifications?kind=mention");
         assert.equal(items.length, 1);
       });
     });
@@ -111,7 +111,7 @@ browserTest("the client offers members, mentions those who are picked, and marks
       await untilGone(absent);
       await eventually(async () => assert.deepEqual(await marked("Welcome"), ["@carol-jones", "@bob"]));
       await eventually(async () => {
-        const { items } = await target.call(carol, "GET", "/v1/collaboration/notifications?kinds=mention");
+        const { items } = await target.call(carol, "GET", "/v1/collaboration/notifications?kind=mention");
         assert.equal(items.length, 1);
       });
     });

@@ -212,7 +212,7 @@ Deno.test("a message that is deleted while a job notifies of it leaves no notifi
   await gateway.runJobs();
   const { modules, store, jobs } = gateway.app;
   const notices = async (): Promise<string[]> =>
-    ok(await bob.get(`${API}/notifications?roomId=${roomId}&kinds=mention`)).items;
+    ok(await bob.get(`${API}/notifications?roomId=${roomId}&kind=mention`)).items;
   const telling = new AsyncLocalStorage<true>();
   const job = modules.flatMap((module) => module.jobs ?? []).find(({ kind }) => kind === "message.notify");
   assert.ok(job);

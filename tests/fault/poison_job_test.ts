@@ -49,7 +49,7 @@ Deno.test("a job whose process is killed while it runs waits longer each time, w
     mentions: { principalIds: ["bob"], room: false },
   });
   await until(async () =>
-    (await cluster.call(0, "bob", "GET", "/v1/collaboration/notifications?kinds=mention")).items.length === 1
+    (await cluster.call(0, "bob", "GET", "/v1/collaboration/notifications?kind=mention")).items.length === 1
   );
   assert.equal(await jobs("dead"), 0);
   // More kills, each after more time.

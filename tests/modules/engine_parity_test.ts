@@ -207,7 +207,7 @@ class Dataset {
     }
     await world.#fill();
     // Messages are indexed a moment after they were sent.
-    await until(async () => ok(await world.as("Zoe").get(`${V}/search/status`)).pendingRooms === 0, "the index");
+    await until(async () => ok(await world.as("Zoe").get(`${V}/search/status`)).pendingRoomCount === 0, "the index");
     return world;
   }
 

@@ -108,7 +108,7 @@ testOnEngines(
     const olga = await ownerOf(gateway, "default");
     const anna = await gateway.as("anna", { role: "admin" });
     const roomId = await createRoom(olga, [], { retentionDays: 100 });
-    const before = { ...GATEWAY, auditDaysMax: 200, legalHold: false, updatedAt: null };
+    const before = { ...GATEWAY, maxAuditDays: 200, legalHold: false, updatedAt: null };
     assert.deepEqual(ok(await olga.get(RETENTION)), before);
     for (const response of [await anna.get(RETENTION), await anna.put(RETENTION, GATEWAY)]) {
       assertProblem(response, 403, "forbidden");

@@ -59,7 +59,7 @@ testOnEngines(
     gateway.clock.advance(61_000);
     await gateway.runJobs();
     assert.deepEqual([await titles(alice, roomId), await found(alice, "news")], [["Release notes"], []]);
-    const notifications = "/v1/collaboration/notifications?kinds=bookmark_expired";
+    const notifications = "/v1/collaboration/notifications?kind=bookmark_expired";
     const [expired] = ok(await alice.get(notifications)).items;
     assert.deepEqual([expired.kind, expired.title], ["bookmark_expired", "Old news"]);
     const events = (await readRoomEvents(alice, roomId)).filter(({ type }) => type.startsWith("bookmark."));

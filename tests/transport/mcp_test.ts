@@ -88,7 +88,7 @@ Deno.test("any other operation is found by words, described and called", async (
   assert.equal(created.name, "By tool");
   assert.equal(
     await tool(alice, "operation_call", { name: "room.create", input: { nope: 1 } }),
-    "error validation_failed: /nope: Unknown field; /name: a room needs a name, unless it is direct",
+    "error validation_failed: /nope: unknown field; /name: a room needs a name, unless it is direct",
   );
   assert.match(await tool(alice, "operation_call", { name: "no.such" }), /^error not_found/);
   // What a model takes for a tool.
@@ -96,7 +96,7 @@ Deno.test("any other operation is found by words, described and called", async (
   assert.match(await noTool(alice, "constructor"), /not_found/);
   // An input under a wrong name would otherwise be one without conditions.
   const misnamed = await tool(alice, "operation_call", { name: "room.list", arguments: { limit: 1 } });
-  assert.equal(misnamed, "error unknown_field: /arguments: Unknown field; did you mean input?");
+  assert.equal(misnamed, "error unknown_field: /arguments: unknown field; did you mean input?");
   assert.match(await tool(alice, "operation_call", { name: "room.list", limit: 1 }), /^error unknown_field: \/limit/);
   assert.match(await tool(alice, "operation_call"), /^error validation_failed: \/name/);
   assert.match(await tool(alice, "operation_search", { name: "room.list" }), /^error unknown_field: \/name/);

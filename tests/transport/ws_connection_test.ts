@@ -550,7 +550,7 @@ Deno.test("a command with a null body gets a readable error", async () => {
   peer.connection.receive(`{"id":2,"rpc":null}`);
   await until(() => peer.socket.messages.some(({ id }) => id === 2));
   const { error } = peer.socket.messages.find(({ id }) => id === 2);
-  assert.deepEqual(error, { code: 107, message: "bad request: Invalid input: expected object, received null" });
+  assert.deepEqual(error, { code: 107, message: "bad request: expected object, received null" });
   await hub.drain();
 });
 

@@ -33,7 +33,7 @@ export function fieldFaults(issue: z.core.$ZodIssue, schema: z.ZodType): FieldFa
   const detail = shapes.length === 0
     ? issue.message
     : issue.message.replace("expected object", `expected object ${describeShapes(shapes)}`);
-  return [{ pointer: jsonPointer(issue.path), code: issue.code, detail }];
+  return [{ pointer: jsonPointer(issue.path), code: issue.code === "custom" ? "invalid" : issue.code, detail }];
 }
 
 /** The error of a field that an object of one of these shapes does not have, or that only another of them has. */
@@ -41,9 +41,9 @@ function unknownField(key: string, path: readonly PropertyKey[], shapes: readonl
   const pointer = jsonPointer([...path, key]);
   const known = shapes.flat();
   if (!known.includes(key)) {
-    return { pointer, code: "unknown_field", detail: `Unknown field${suggestionFor(key, known)}` };
+    return { pointer, code: "unknown_field", detail: `unknown field${suggestionFor(key, known)}` };
   }
-  const detail = `Not allowed beside the others; expected ${describeShapes(shapes)}`;
+  const detail = `not allowed beside the others; expected ${describeShapes(shapes)}`;
   return { pointer, code: "invalid_combination", detail };
 }
 

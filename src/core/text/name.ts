@@ -7,7 +7,7 @@ const UNITS_PER_CHAR = 4;
 
 /** A name of at most `max` characters, trimmed and in composed form (NFC). `min` 0: it may be empty. */
 export function nameSchema(max: number, min: 0 | 1 = 1): z.ZodString {
-  const error = `Too big: expected string to have <=${max} characters`;
+  const error = `expected at most ${max} characters`;
   let name = z.string().max(UNITS_PER_CHAR * max, { abort: true, error }).trim().normalize("NFC").min(min).max(max);
   for (const [forbidden, message] of NAME_RULES) name = name.refine((text) => !forbidden.test(text), message);
   return name;

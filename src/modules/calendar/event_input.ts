@@ -2,7 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { runInSlices } from "@/core/caller.ts";
 import { DAY_SECONDS, HOUR_SECONDS } from "@/core/time/clock.ts";
-import { invalidField } from "@/core/fault.ts";
+import { Fault, invalidField } from "@/core/fault.ts";
 import { requireTimeZone } from "@/core/time/time_zone.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import type { AnyDatabase } from "@/ports/store.ts";
@@ -103,7 +103,7 @@ export async function resolveAttendees(
     const pointer = `/attendees/${position}`;
     const old = before.find((row) => principalId === null ? row.email === email : row.principal_id === principalId);
     if (principalId !== null && !visible.has(principalId) && old === undefined) {
-      throw invalidField(pointer, `no principal ${principalId}`);
+      throw Fault.forField(`${pointer}/principalId`, "not_found", `no principal ${principalId}`);
     }
     const key = principalId ?? `mailto:${email}`;
     if (seen.has(key)) throw invalidField(pointer, "listed more than once");

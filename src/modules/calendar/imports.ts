@@ -172,12 +172,12 @@ export class CalendarImports {
             const before = existing.get(one.master.uid);
             const isOfOther = before !== undefined && before.row.created_by !== importer.principalId;
             if (isOfOther && before.row.visibility !== "room") {
-              throw new Fault("forbidden", "an event of another principal has this uid");
+              throw new Fault("forbidden", "An event of another principal has this uid");
             }
             const event = eventOf(importer, roomId, one, before, now);
             const { visibility } = event.row;
             if (isOfOther && !isModerator && hidesEvent(before.row, { visibility, exDates: exDatesOf(event.row) })) {
-              throw new Fault("forbidden", "the file hides an event of another principal, which takes a moderator");
+              throw new Fault("forbidden", "The file hides an event of another principal, which takes a moderator");
             }
             if (before !== undefined && isSame(before, event)) return "unchanged";
             puts.push({ event, before, change: { actor: importer, scope: "all", invited: event } });
@@ -196,9 +196,9 @@ export class CalendarImports {
   async #checkRoom(db: AnyDatabase, importer: Importer, roomId: string): Promise<boolean> {
     const grant = await this.#deps.roomAccess.find(importer, roomId, db);
     if (grant === undefined || grant.role === null || !isAtLeast(ROOM_ROLES, grant.role, "member")) {
-      throw new Fault("forbidden", "the room is no longer accessible to its creator");
+      throw new Fault("forbidden", "The room is no longer accessible to its creator");
     }
-    if (grant.room.state === "archived") throw new Fault("room_archived", "the room is archived");
+    if (grant.room.state === "archived") throw new Fault("room_archived", "The room is archived");
     return isAtLeast(ROOM_ROLES, grant.role, "moderator");
   }
 }
@@ -241,7 +241,7 @@ async function resolveGroup({ master, overrides }: EventGroup): Promise<Resolved
       .map(({ name, edit }) => [name, edit]),
   );
   if (exDates.length > EXCEPTIONS_MAX || edited.size > EXCEPTIONS_MAX) {
-    throw new Fault("limit_reached", `more than ${EXCEPTIONS_MAX} exceptions of the series`);
+    throw new Fault("limit_reached", `More than ${EXCEPTIONS_MAX} exceptions of the series`);
   }
   return { master, edited, when };
 }
@@ -332,7 +332,7 @@ function attendeesOf(
     position,
   }));
   if (attendees.length > ATTENDEES_MAX) {
-    throw new Fault("limit_reached", `more than ${ATTENDEES_MAX} attendees, including those invited here`);
+    throw new Fault("limit_reached", `More than ${ATTENDEES_MAX} attendees, including those invited here`);
   }
   return attendees;
 }

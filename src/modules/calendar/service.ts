@@ -5,7 +5,7 @@ import { chargedTo } from "@/core/actor.ts";
 import { createYielder, runInSlices } from "@/core/caller.ts";
 import { Slots } from "@/core/limit/slots.ts";
 import { roomStream } from "@/core/event/event.ts";
-import { Fault, invalidField, notVisible } from "@/core/fault.ts";
+import { assertAllFound, Fault, invalidField, notVisible } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import type { Context } from "@/core/operation.ts";
 import type { Cursors } from "@/core/page.ts";
@@ -134,10 +134,10 @@ export class CalendarService {
   async freeBusy({ actor }: Context, { principalIds, timeZone, ...range }: FreeBusyQuery): Promise<FreeBusy> {
     const { from, to } = rangeOf(range);
     requireTimeZone(timeZone, "/timeZone");
-    const ids = [...new Set(principalIds.map((id) => resolvePrincipalId(actor, id)))];
+    const all = principalIds.map((id) => resolvePrincipalId(actor, id));
+    const ids = [...new Set(all)];
     const enabled = await this.#deps.identity.findEnabledFor(actor, ids);
-    const unknown = ids.find((id) => !enabled.has(id));
-    if (unknown !== undefined) throw invalidField("/principalIds", `no principal ${unknown}`);
+    assertAllFound(all, new Set(enabled.keys()), "/principalIds", (id) => `no principal ${id}`);
     const { db } = this.#deps.store;
     const stores = { events: new CalendarStore(db), agenda: new AgendaStore(db) };
     using _slot = await this.#expansions.acquire([actor.tenantId, chargedTo(actor)]);

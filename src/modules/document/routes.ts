@@ -17,7 +17,7 @@ const ExportQuery = z.strictObject({ format: z.string().default("markdown") });
 const YjsQuery = z.strictObject({ vector: z.string().max(100_000).optional() });
 const binary = { "application/octet-stream": { schema: { type: "string", format: "binary" } } };
 const documentId = {
-  name: "documentId",
+  name: "id",
   in: "path",
   required: true,
   description: "Id of the document",
@@ -76,7 +76,7 @@ export function documentRoutes(contents: ContentService): Route[] {
     description: "HTML tags in Markdown source are escaped. Requires the scope `document.read`.",
     tag: "document",
     method: "GET",
-    path: `${DOCUMENT_PATH}/:documentId/export`,
+    path: `${DOCUMENT_PATH}/:id/export`,
     auth: "bearer",
     scope: "document.read",
     faults: ["not_found", "not_acceptable", "payload_too_large"],
@@ -105,7 +105,7 @@ export function documentRoutes(contents: ContentService): Route[] {
       "With `vector`, only the changes missing in a copy with that state. Requires the scope `document.read`.",
     tag: "document",
     method: "GET",
-    path: `${DOCUMENT_PATH}/:documentId/yjs`,
+    path: `${DOCUMENT_PATH}/:id/yjs`,
     auth: "bearer",
     scope: "document.read",
     faults: ["not_found", "bad_request"],
@@ -131,7 +131,7 @@ export function documentRoutes(contents: ContentService): Route[] {
       "512 KiB, or 2 MiB for a rich document. Requires the scope `document.write`.",
     tag: "document",
     method: "POST",
-    path: `${DOCUMENT_PATH}/:documentId/yjs`,
+    path: `${DOCUMENT_PATH}/:id/yjs`,
     auth: "bearer",
     scope: "document.write",
     body: "stream",
@@ -198,7 +198,7 @@ function callContext(actor: Actor, requestId: string, operation: string, right: 
   return { actor, requestId, access: { scope: `document.${right}`, room }, operation, isReadOnly: right === "read" };
 }
 
-function idOf({ documentId: id }: Readonly<Record<string, string>>): string {
+function idOf({ id }: Readonly<Record<string, string>>): string {
   const parsed = DocumentId.safeParse(id);
   if (!parsed.success) throw notVisible("document");
   return parsed.data;
@@ -209,7 +209,7 @@ function parseVector(text: string | undefined): Uint8Array | undefined {
   try {
     return Uint8Array.fromBase64(text, { alphabet: "base64url" });
   } catch (cause) {
-    throw new Fault("bad_request", "vector: expected base64url", { cause });
+    throw new Fault("bad_request", "Expected the vector in base64url", { cause });
   }
 }
 

@@ -44,7 +44,7 @@ export class FileAttachments {
       const isUsable = row?.uploader_id === actor.principalId && row.state !== "deleted" &&
         (row.room_id ?? roomId) === roomId;
       if (row !== undefined && isUsable) return attachmentOf(row);
-      throw Fault.forField(`/fileIds/${index}`, "not_found", "No such file of the caller, or not usable in this room");
+      throw Fault.forField(`/fileIds/${index}`, "not_found", "no such file of the caller, or not usable in this room");
     });
   }
 
@@ -53,7 +53,7 @@ export class FileAttachments {
     const files = new FileStore(tx.db);
     const row = await files.lockUpload(tenantId, principalId, id);
     if (row === undefined || row.room_id !== null) {
-      throw Fault.forField("/avatarFileId", "not_found", "No such file of the caller, or uploaded for one room only");
+      throw Fault.forField("/avatarFileId", "not_found", "no such file of the caller, or uploaded for one room only");
     }
     const obstacle = thumbnailObstacle(attachmentOf(row));
     if (obstacle !== undefined) throw Fault.forField("/avatarFileId", "no_thumbnail", obstacle);
@@ -61,7 +61,7 @@ export class FileAttachments {
       throw Fault.forField(
         "/avatarFileId",
         "limit_reached",
-        `At most ${SHOWN_BY_MAX} principals have the same picture`,
+        `at most ${SHOWN_BY_MAX} principals have the same picture`,
       );
     }
   }

@@ -246,7 +246,7 @@ async function assertNameFree(groups: GroupStore, tenantId: string, id: string, 
 /** Throws unless all of these exist and are people: agents and services act for somebody, and are mentioned by themselves. */
 async function assertPeople(groups: GroupStore, tenantId: string, ids: readonly string[]): Promise<void> {
   const people = await groups.filterPeople(tenantId, ids);
-  assertAllFound(ids, people, "/principalIds", (id) => `No person ${id}`);
+  assertAllFound(ids, people, "/principalIds", (id) => `no person ${id}`);
 }
 
 function eventsOf(actor: Actor, type: string, principalIds: readonly string[], data: unknown): EventDraft[] {

@@ -42,7 +42,7 @@ export class PrincipalVisibility {
     const found = await new IdentityStore(db).principals(viewer.tenantId, ids);
     const rows = await this.filterNamed(viewer, ids, found, db);
     const visible = new Set(rows.map(({ id }) => id));
-    assertAllFound(ids, visible, pointer, (id) => `No principal ${id}`);
+    assertAllFound(ids, visible, pointer, (id) => `no principal ${id}`);
   }
 
   /**

@@ -42,7 +42,7 @@ export async function assertCanMention(
   if (principalIds.length === 0) return;
   const viewers = [...(await roomAccess.filterViewers(room, principalIds, db)).values()];
   const allowed = new Set(viewers.filter((viewer) => canMention(actor, viewer)).map(({ id }) => id));
-  assertAllFound(principalIds, allowed, "/mentions/principalIds", (id) => `No principal ${id} can see the room`);
+  assertAllFound(principalIds, allowed, "/mentions/principalIds", (id) => `no principal ${id} that can see the room`);
 }
 
 /**
@@ -65,7 +65,7 @@ export async function addNamedMentions(
   if (ids.length > 0) {
     const groups = await groupsIn(roomAccess, actor, grant.room, "id", ids, options);
     const known = options.known = new Set(groups.map(({ group }) => group.id));
-    assertAllFound(ids, known, "/mentions/groups", (id) => `No group ${id} that can be mentioned`);
+    assertAllFound(ids, known, "/mentions/groups", (id) => `no group ${id} that can be mentioned`);
     for (const one of groups) mentioned.add(one.group.handle, one);
   }
   const isForEverybody = (reading: string): boolean => MENTION_ALL_HANDLES.includes(reading);

@@ -76,7 +76,7 @@ function lifecycleOperations({ plugins, health }: Deps): Operation[] {
       },
       async run(context, { manifest }) {
         const installed = await plugins.install(context, manifest);
-        return new Outcome(installed, { location: `${PATH}/${installed.plugin.id}` });
+        return new Outcome(installed, { location: `${PATH}/${installed.id}` });
       },
     }),
     defineOperation({

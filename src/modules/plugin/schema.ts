@@ -130,8 +130,7 @@ export const Plugin = z.object({
 }).meta({ id: "Plugin" });
 export type Plugin = z.output<typeof Plugin>;
 
-export const NewPlugin = z.object({
-  plugin: Plugin.describe("The plugin, disabled"),
+export const NewPlugin = Plugin.extend({
   token: z.string().describe("Token of the plugin; it has the granted scopes. Shown once"),
   secret: z.string().nullable().describe("Secret that signs calls, by Standard Webhooks. Shown once; null for sockets"),
 }).meta({ id: "CreatedPlugin" });

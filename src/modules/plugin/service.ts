@@ -37,7 +37,7 @@ type Deps = {
   registry: PluginRegistry;
   caller: PluginCaller;
 };
-type NewPlugin = { plugin: Plugin; token: string; secret: string | null };
+type NewPlugin = Plugin & { token: string; secret: string | null };
 type PluginEvent = "plugin.enabled" | "plugin.disabled" | "plugin.upgraded";
 /** A change of a row, and the event that it causes. */
 type Change = { row: PluginRow; event?: PluginEvent };
@@ -101,7 +101,7 @@ export class PluginService {
       await plugins.add(row);
       await principals.create(tx, tenantId, principalOf(manifest.id), manifest.name);
       const token = await principals.createToken(tx, tenantId, principalOf(manifest.id), actor.principalId);
-      return { plugin: this.#present(row), token, secret };
+      return { ...this.#present(row), token, secret };
     });
   }
 

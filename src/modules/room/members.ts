@@ -379,7 +379,7 @@ async function assertMayAdd(
 }
 
 /** Why an agent cannot be added without its owner. */
-export function ownerMissingMessage(agentId: string, ownerId: string): string {
+function ownerMissingMessage(agentId: string, ownerId: string): string {
   return `Agent ${agentId} has access only to rooms of its owner; add ${ownerId} first`;
 }
 

@@ -3,7 +3,7 @@ import type { Actor, RoomRole } from "@/core/actor.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
 import { type EventDraft, principalStream, roomEvent, roomStream } from "@/core/event/event.ts";
 import { type EventFilterOf, redactFor } from "@/core/event/event_view.ts";
-import { Fault, invalidField } from "@/core/fault.ts";
+import { assertAllFound, Fault, invalidField } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
@@ -21,7 +21,7 @@ import {
   type RoomAccess,
   withinBounds,
 } from "./room_access.ts";
-import { ownerMissingMessage, type RoomMembers } from "./members.ts";
+import type { RoomMembers } from "./members.ts";
 import { type CountUnread, newRoomData, profileFields, roomChanges, RoomPresenter } from "./presenter.ts";
 import {
   AgentPolicy,
@@ -86,7 +86,7 @@ export class RoomService {
     const createRoom = async (tx: Transaction<RoomTables>): Promise<{ id: string; isNew: boolean }> => {
       const existingId = directKey === null ? undefined : await this.#findDirectRoom(tx, actor, directKey);
       if (existingId !== undefined) return { id: existingId, isNew: false };
-      const known = await this.#requirePrincipals(tx.db, actor, others);
+      const known = await this.#requirePrincipals(tx.db, actor, input.memberIds);
       await this.#assertAgentsVisible(tx.db, actor, input.agentPolicy);
       await this.#deps.retention.assertMayKeepMessages(tx.db, actor.tenantId, input.retentionDays);
       const name = input.name ??
@@ -280,22 +280,18 @@ export class RoomService {
     })));
   }
 
-  /** The caller and the other members; throws unless all exist, and agents come with their owners. */
+  /** The caller with its owner, and the other members; throws unless all exist, and agents come with their owners. */
   async #requirePrincipals(
     db: AnyDatabase,
     actor: Actor,
     ids: readonly string[],
   ): Promise<ReadonlyMap<string, PrincipalRow>> {
-    const known = await this.#deps.identity.findEnabledFor(actor, [actor.principalId, ...ids], db);
-    const missing = ids.filter((id) => !known.has(id));
-    if (missing.length > 0) {
-      throw Fault.forFields(
-        missing.map((id) => ({ pointer: "/memberIds", code: "not_found", detail: `No principal ${id}` })),
-      );
-    }
+    const owner = actor.ownerId === null ? [] : [actor.ownerId];
+    const known = await this.#deps.identity.findEnabledFor(actor, [actor.principalId, ...owner, ...ids], db);
+    assertAllFound(ids, new Set(known.keys()), "/memberIds", (id) => `no principal ${id}`);
     for (const { id, owner_id: ownerId } of known.values()) {
       if (id === actor.principalId || ownerId === null || ownerId === actor.principalId || known.has(ownerId)) continue;
-      throw invalidField("/memberIds", ownerMissingMessage(id, ownerId));
+      throw invalidField(`/memberIds/${ids.indexOf(id)}`, `requires ${ownerId}, the owner of agent ${id}`);
     }
     return known;
   }

@@ -180,7 +180,7 @@ export const SearchStatus = z.object({
   modes: z.array(SearchMode).describe("Supported modes"),
   types: z.array(z.string()).describe("Kinds of items that are searched"),
   documents: z.int().describe("Number of indexed items of the tenant"),
-  pendingRooms: z.int().describe("Number of rooms with messages that are not indexed yet"),
+  pendingRoomCount: z.int().describe("Number of rooms with messages that are not indexed yet"),
   lagMs: z.int().describe(
     "Age of the oldest message that is not indexed yet; 0 if there is none. A search indexes the messages it needs",
   ),

@@ -100,7 +100,7 @@ export class SearchService {
     return {
       types: [...this.#sources.keys()],
       documents: await progress.documents(tenantId),
-      pendingRooms: rooms,
+      pendingRoomCount: rooms,
       lagMs: oldest === null ? 0 : Math.max(1, this.#deps.clock.now() - Date.parse(oldest)),
       lastError: this.#deps.indexer.lastError,
       hasModel: await this.#deps.vectors.isAvailable(tenantId),

@@ -1,6 +1,6 @@
 // Assignees of tasks: principals who can see the room.
 import type { Actor } from "@/core/actor.ts";
-import { Fault } from "@/core/fault.ts";
+import { assertAllFound } from "@/core/fault.ts";
 import { type IdentityService, resolvePrincipalId } from "@/modules/identity/mod.ts";
 import {
   canMention,
@@ -61,18 +61,17 @@ export class TaskAssignees {
     refs: readonly string[],
     known: readonly string[],
   ): Promise<string[]> {
-    const ids = [...new Set(refs.map((ref) => resolvePrincipalId(actor, ref)))];
+    const all = refs.map((ref) => resolvePrincipalId(actor, ref));
+    const ids = [...new Set(all)];
     const added = ids.filter((id) => !known.includes(id));
     const { viewers } = await this.#visibleIn(tx, actor.tenantId, added, roomId);
     const assignable = new Set(viewers.filter((viewer) => canMention(actor, viewer)).map(({ id }) => id));
-    const rejected = added.filter((id) => !assignable.has(id));
-    if (rejected.length > 0) {
-      throw Fault.forFields(rejected.map((id) => ({
-        pointer: "/assigneeIds",
-        code: "not_in_room",
-        detail: `No principal ${id} that can see the room`,
-      })));
-    }
+    assertAllFound(
+      all,
+      new Set([...known, ...assignable]),
+      "/assigneeIds",
+      (id) => `no principal ${id} that can see the room`,
+    );
     return ids;
   }
 }

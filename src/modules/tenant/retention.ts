@@ -36,7 +36,7 @@ export class RetentionService {
       filesDays: row?.files_days ?? null,
       runsDays: row?.runs_days ?? null,
       auditDays: row?.audit_days ?? null,
-      auditDaysMax: auditDays,
+      maxAuditDays: auditDays,
       legalHold: await holds.isHeld(db, tenantId),
       updatedAt: row?.updated_at ?? null,
     };
@@ -45,11 +45,11 @@ export class RetentionService {
   async put(actor: Actor, { messagesDays, filesDays, runsDays, auditDays }: RetentionPut): Promise<Retention> {
     const { store, clock, auditDays: most } = this.#deps;
     if (auditDays !== null && auditDays > most) {
-      throw Fault.forField("/auditDays", "too_big", `The gateway keeps ${most} days`);
+      throw Fault.forField("/auditDays", "too_big", `expected at most ${most}, the days that the gateway stores`);
     }
     const least = Math.min(AUDIT_DAYS_MIN, most);
     if (auditDays !== null && auditDays < least) {
-      throw Fault.forField("/auditDays", "too_small", `Expected at least ${least} days`);
+      throw Fault.forField("/auditDays", "too_small", `expected at least ${least}`);
     }
     const row: RetentionRow = {
       tenant_id: actor.tenantId,
@@ -70,7 +70,11 @@ export class RetentionService {
     if (days === null || days === undefined) return;
     const { messages_days: most } = await new RetentionStore(db).find(tenantId) ?? {};
     if (typeof most !== "number" || days <= most) return;
-    throw Fault.forField("/retentionDays", "too_big", `The tenant keeps messages for ${most} days`);
+    throw Fault.forField(
+      "/retentionDays",
+      "too_big",
+      `expected at most ${most}, the days that the tenant stores messages`,
+    );
   }
 
   /** The days of one kind of those tenants that have set them. */

@@ -51,7 +51,7 @@ const retentionDays = {
     `Days that runs of agents are stored after their end; their texts are stored for a day. null: ${RUN_DAYS}`,
   ),
   auditDays: z.int().min(1).max(36_500).nullable().describe(
-    `Days that entries of the audit log are stored, at most \`auditDaysMax\` and at least that or ${AUDIT_DAYS_MIN}. null: \`auditDaysMax\``,
+    `Days that entries of the audit log are stored, at most \`maxAuditDays\` and at least that or ${AUDIT_DAYS_MIN}. null: \`maxAuditDays\``,
   ),
 };
 
@@ -60,7 +60,7 @@ export type RetentionPut = z.output<typeof RetentionPut>;
 
 export const Retention = z.object({
   ...retentionDays,
-  auditDaysMax: z.int().describe("Days that the gateway stores entries of the audit log"),
+  maxAuditDays: z.int().describe("Days that the gateway stores entries of the audit log"),
   legalHold: z.boolean().describe(
     "Whether a legal hold on the tenant keeps all of it; holds on rooms and people keep theirs",
   ),

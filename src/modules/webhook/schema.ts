@@ -151,7 +151,7 @@ export const ParkedReplay = z.strictObject({
 });
 export type ParkedReplay = z.output<typeof ParkedReplay>;
 export const ReplayResult = z.object({
-  waiting: z.int().describe("Number of events that are to be delivered again"),
+  waitingCount: z.int().describe("Number of events that are to be delivered again"),
 }).meta({ id: "ReplayResult" });
 
 export const CursorPut = z.strictObject({

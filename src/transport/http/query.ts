@@ -64,7 +64,7 @@ export function assertParametersKnown(url: string, known: readonly string[]): vo
 
 function unknownParameter(name: string, remedy: string): Fault {
   return new Fault("unknown_parameter", `Unknown query parameter ${name.slice(0, 64)}${remedy}`, {
-    errors: [{ pointer: pointerOf(name), code: "unknown_parameter", detail: `Unknown query parameter${remedy}` }],
+    errors: [{ pointer: pointerOf(name), code: "unknown_parameter", detail: `unknown query parameter${remedy}` }],
   });
 }
 

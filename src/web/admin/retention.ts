@@ -9,7 +9,7 @@ import { confirmThen } from "../part/dialog.ts";
 import { Placeholder } from "../part/place.ts";
 
 type Days = Record<"messagesDays" | "filesDays" | "runsDays" | "auditDays", number | null>;
-type Retention = Days & { auditDaysMax: number; legalHold: boolean };
+type Retention = Days & { maxAuditDays: number; legalHold: boolean };
 type Field = { name: keyof Days; label: string; unset: string; min: number; max: number };
 
 const PATH = "v1/collaboration/retention";
@@ -56,7 +56,7 @@ export function Retention(): VNode {
   `;
 }
 
-function fieldsOf({ auditDaysMax }: Retention): Field[] {
+function fieldsOf({ maxAuditDays }: Retention): Field[] {
   return [
     { name: "messagesDays", label: "Messages", unset: "unlimited", min: 1, max: 36_500 },
     { name: "filesDays", label: "Uploads that nothing shows", unset: "1", min: 1, max: 90 },
@@ -64,9 +64,9 @@ function fieldsOf({ auditDaysMax }: Retention): Field[] {
     {
       name: "auditDays",
       label: "Audit log",
-      unset: String(auditDaysMax),
-      min: Math.min(90, auditDaysMax),
-      max: auditDaysMax,
+      unset: String(maxAuditDays),
+      min: Math.min(90, maxAuditDays),
+      max: maxAuditDays,
     },
   ];
 }

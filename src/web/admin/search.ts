@@ -8,7 +8,7 @@ import { confirmThen } from "../part/dialog.ts";
 import { useList } from "../part/list.ts";
 import { Placeholder } from "../part/place.ts";
 
-type Index = { enabled: boolean; documents: number; pendingRooms: number; lastError: string | null };
+type Index = { enabled: boolean; documents: number; pendingRoomCount: number; lastError: string | null };
 type Vectors = {
   enabled: boolean;
   model: string | null;
@@ -66,11 +66,11 @@ function Part<State extends { enabled: boolean }>({ title, text, items, read, pa
   `;
 }
 
-function wordsOf({ enabled, documents, pendingRooms, lastError }: Index): string[] {
+function wordsOf({ enabled, documents, pendingRoomCount, lastError }: Index): string[] {
   if (!enabled) return ["The search is turned off on this gateway."];
   return [
     `${count(documents, "item")} can be found`,
-    ...pendingRooms === 0 ? [] : [`${count(pendingRooms, "room")} with new messages are waiting`],
+    ...pendingRoomCount === 0 ? [] : [`${count(pendingRoomCount, "room")} with new messages are waiting`],
     ...lastError === null ? [] : [`The last failure was ${lastError}`],
   ];
 }

@@ -169,11 +169,11 @@ function Parked({ id, onChange }: { id: string; onChange: () => void }): VNode {
   const { items, read } = useList(() => listAll<ParkedEvent>(`${PATH}/${id}/parked`));
   const replay = (ids?: string[]): void =>
     void attempt(async () => {
-      const { waiting } = await post<{ waiting: number }>(
+      const { waitingCount } = await post<{ waitingCount: number }>(
         `${PATH}/${id}/parked/replay`,
         ids === undefined ? {} : { ids },
       );
-      notify(`${count(waiting, "event")} will be delivered again`);
+      notify(`${count(waitingCount, "event")} will be delivered again`);
       read();
       onChange();
     });

@@ -118,7 +118,7 @@ testOnEngines(TURNS, async (environment) => {
       ok(await who.post("/v1/messages", { roomId, text: "your turn", mentions }), 201);
       await gateway.runJobs();
     }
-    return ok(await two.get("/v1/collaboration/notifications?kinds=mention&limit=200")).items.length;
+    return ok(await two.get("/v1/collaboration/notifications?kind=mention&limit=200")).items.length;
   };
   assert.equal(await countNotices(one, 5), 3);
   assert.equal(await countNotices(fixture.as("member"), 1), 4);
@@ -137,7 +137,7 @@ testOnEngines(TURNS, async (environment) => {
   ok(await fixture.as("owner").patch(`/v1/rooms/${roomId}`, { agentPolicy: { maxAgentTurns: 1 } }));
   ok(await two.post("/v1/messages", { roomId, text: "one?", mentions: { principalIds: ["one"] } }), 201);
   await gateway.runJobs();
-  assert.equal(ok(await one.get("/v1/collaboration/notifications?kinds=mention")).items.length, 1);
+  assert.equal(ok(await one.get("/v1/collaboration/notifications?kind=mention")).items.length, 1);
 });
 
 Deno.test("a muted agent cannot restore a room, whatever its role", async () => {

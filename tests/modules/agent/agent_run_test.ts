@@ -463,7 +463,7 @@ Deno.test("who asked is notified when the agent waits for a decision or a reply,
   const { alice, bob, roomId } = fixture;
   // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
   const waiting = async (who: Caller): Promise<any[]> =>
-    ok(await who.get("/v1/collaboration/notifications?unread=true&kinds=approval_requested&kinds=question_asked"))
+    ok(await who.get("/v1/collaboration/notifications?unread=true&kind=approval_requested&kind=question_asked"))
       .items;
   const { id: earlierId } = ok(
     await alice.post("/v1/messages", { roomId, text: "Look!", mentions: { principalIds: ["bob"] } }),

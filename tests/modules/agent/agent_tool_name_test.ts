@@ -20,17 +20,17 @@ Deno.test("agent.create and agent.update refuse names that no tool has, and sugg
     return body.errors.map(({ pointer, detail }: { pointer: string; detail: string }) => [pointer, detail]);
   };
   assert.deepEqual(await refused({ tools: ["task.crate", "task.list"], askFirst: ["task_create"] }), [
-    ["/tools/0", "Agents have no tool task.crate; did you mean task.create?"],
-    ["/askFirst/0", "Agents have no tool task_create; did you mean task.create?"],
+    ["/tools/0", "agents have no tool task.crate; did you mean task.create?"],
+    ["/askFirst/0", "agents have no tool task_create; did you mean task.create?"],
   ]);
   assert.deepEqual(await refused({ tools: ["message.list", "tasks.*"] }), [
-    ["/tools/1", "Agents have no tool tasks.*; did you mean task.*?"],
+    ["/tools/1", "agents have no tool tasks.*; did you mean task.*?"],
   ]);
   // Operations that no agent may call, and calls that are not configured.
   for (const name of ["token.create", "agent.*", "room.delete", "find_tools", "weather", "wiki.search", "wiki.*"]) {
     const [[pointer, detail] = ["", ""]] = await refused({ tools: [name] });
     assert.equal(pointer, "/tools/0");
-    assert.match(detail, /^Agents have no tool /);
+    assert.match(detail, /^agents have no tool /);
   }
   const { tools, askFirst, version } = ok(await alice.get(`${AGENTS}/${id}`));
   assert.deepEqual({ tools, askFirst, version }, { tools: agent.tools, askFirst: agent.askFirst, version: 1 });

@@ -212,7 +212,7 @@ testOnEngines("the creator of an event is notified once when an attendee decline
   await using fixture = await openCalendarFixture(environment);
   const { gateway, alice, bob, carol, roomId } = fixture;
   const declined = async (): Promise<unknown[]> => {
-    const { items } = ok(await alice.get("/v1/collaboration/notifications?kinds=event_declined"));
+    const { items } = ok(await alice.get("/v1/collaboration/notifications?kind=event_declined"));
     return items.reverse().map((one: ApiResponse["body"]) => [one.title, one.actor.id, one.data.startAt]);
   };
   const event = {
@@ -238,7 +238,7 @@ testOnEngines("the creator of an event is notified once when an attendee decline
   gateway.clock.advance(30 * 24 * 3_600_000);
   await rsvp(await gateway.as("carol"), { status: "declined" });
   const later = await gateway.as("alice");
-  const { items } = ok(await later.get("/v1/collaboration/notifications?kinds=event_declined"));
+  const { items } = ok(await later.get("/v1/collaboration/notifications?kind=event_declined"));
   assert.equal(items.length, expected.length);
 });
 
@@ -246,7 +246,7 @@ Deno.test("attendees are notified when an event is moved or cancelled, and of no
   await using fixture = await openCalendarFixture();
   const { gateway, alice, bob, carol, roomId } = fixture;
   const noticesOf = async (who: Caller): Promise<unknown[]> => {
-    const { items } = ok(await who.get("/v1/collaboration/notifications?kinds=event_moved&kinds=event_cancelled"));
+    const { items } = ok(await who.get("/v1/collaboration/notifications?kind=event_moved&kind=event_cancelled"));
     return items.reverse().map((
       one: ApiResponse["body"],
     ) => [one.kind, one.title, one.actor.id, one.resource?.type ?? null, one.data.startAt]);

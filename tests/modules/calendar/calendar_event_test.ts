@@ -82,7 +82,7 @@ Deno.test("event.create refuses contradictory input and names the field", async 
     [{ durationMinutes: 5, end: start }, "/durationMinutes"],
     [{ start: { date: "2026-03-09" }, durationMinutes: 90 }, "/durationMinutes"],
     [{ exDates: ["2026-03-10T09:00:00"] }, "/exDates"],
-    [{ attendees: [{ principalId: "nobody" }] }, "/attendees/0"],
+    [{ attendees: [{ principalId: "nobody" }] }, "/attendees/0/principalId"],
     [{ attendees: [{ principalId: "bob" }, { principalId: "bob" }] }, "/attendees/1"],
     [{ start: { date: "2026-03-09" }, rrule: "FREQ=DAILY;BYHOUR=9" }, "/rrule"],
     [{ meeting: { create: true } }, "/meeting"],

@@ -115,7 +115,7 @@ testOnEngines("an import into a room archived meanwhile reports each event", asy
   await fixture.gateway.runJobs();
   const { created, problems } = await reportOf(fixture, id);
   assert.equal(created, 0);
-  assert.deepEqual(problems.map(({ detail }: { detail: string }) => detail), Array(3).fill("the room is archived"));
+  assert.deepEqual(problems.map(({ detail }: { detail: string }) => detail), Array(3).fill("The room is archived"));
 });
 
 testOnEngines("an interrupted import resumes", async (environment) => {

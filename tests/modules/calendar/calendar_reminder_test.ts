@@ -174,7 +174,7 @@ Deno.test("the notification of a reminder contains no text of an event that is d
   await advanceTo(fixture, "2026-03-02T07:50:00Z");
   const titleFor = async (who: "alice" | "bob" | "carol"): Promise<string | null> => {
     const caller = await fixture.gateway.as(who);
-    return expectStatus(await caller.get("/v1/collaboration/notifications?kinds=reminder")).body.items[0].title;
+    return expectStatus(await caller.get("/v1/collaboration/notifications?kind=reminder")).body.items[0].title;
   };
   assert.deepEqual([await titleFor("bob"), await titleFor("carol")], ["Stand-up", "Stand-up"]);
   const alice = await fixture.gateway.as("alice");

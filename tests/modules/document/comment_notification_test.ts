@@ -9,7 +9,7 @@ const NOTIFICATIONS = "/v1/collaboration/notifications";
 
 /** Kind, title and sender of each, oldest first. */
 async function readNotifications(caller: Caller): Promise<[string, string | null, string][]> {
-  const { items } = ok(await caller.get(`${NOTIFICATIONS}?kinds=comment,comment_mention`));
+  const { items } = ok(await caller.get(`${NOTIFICATIONS}?kind=comment,comment_mention`));
   return items.toReversed().map((
     { kind, title, actor }: { kind: string; title: string | null; actor: { id: string } },
   ) => [kind, title, actor.id] as const);
@@ -29,7 +29,7 @@ testOnEngines(
     for (const name of ["moderator", "owner", "outsider"]) {
       assert.deepEqual(await readNotifications(fixture.as(name)), []);
     }
-    const { items: [listed] } = ok(await member.get(`${NOTIFICATIONS}?kinds=comment`));
+    const { items: [listed] } = ok(await member.get(`${NOTIFICATIONS}?kind=comment`));
     assert.deepEqual([listed.roomId, listed.resource, listed.data], [
       fixture.roomId,
       { type: "document", id },

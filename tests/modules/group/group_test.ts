@@ -154,7 +154,7 @@ testOnEngines("a group is mentioned by its handle: its members in the room are n
   assert.deepEqual(message.mentions, { principalIds: ["carol", "bob"], room: false, groups });
   await gateway.runJobs();
   for (const one of [bob, carol]) {
-    const { items } = ok(await one.get(`${API}/notifications?kinds=mention`));
+    const { items } = ok(await one.get(`${API}/notifications?kind=mention`));
     assert.deepEqual(items.map(({ messageId }: { messageId: string }) => messageId), [message.id]);
   }
   assert.equal(ok(await bob.get(`${API}/unreads`)).items[0].mentionCount, 1);
@@ -181,7 +181,7 @@ testOnEngines("a group is mentioned by its handle: its members in the room are n
   }
   ok(await alice.post(`${API}/documents/${ownId}/comments`, { text: "@Design!" }));
   const noticesOf = async (one: Caller) =>
-    ok(await one.get(`${API}/notifications?kinds=comment_mention`)).items
+    ok(await one.get(`${API}/notifications?kind=comment_mention`)).items
       .map(({ resource }: { resource: { id: string } }) => resource.id);
   assert.deepEqual([await noticesOf(carol), await noticesOf(bob)], [[], [ownId, documentId]]);
 });

@@ -72,7 +72,7 @@ Deno.test("an unanswered call ends after 90 seconds with a notification of the m
     "meeting.started",
     "meeting.ended",
   ]);
-  const { body } = await fixture.as("other").get("/v1/collaboration/notifications?kinds=missed_call");
+  const { body } = await fixture.as("other").get("/v1/collaboration/notifications?kind=missed_call");
   assert.deepEqual(
     body.items.map((item: { kind: string; resource: { id: string } }) => [item.kind, item.resource.id]),
     [
@@ -93,7 +93,7 @@ Deno.test("a principal who leaves a direct room while it rings gets no further e
   const tell = async (name: string) => (await readEventsOf(fixture, name)).map(({ type }) => type);
   assert.deepEqual(await tell("other"), ["meeting.started", "meeting.ended"]);
   assert.deepEqual(await tell("moderator"), ["meeting.started"]);
-  assert.deepEqual(ok(await leaver.get("/v1/collaboration/notifications?kinds=missed_call")).items, []);
+  assert.deepEqual(ok(await leaver.get("/v1/collaboration/notifications?kind=missed_call")).items, []);
 });
 
 Deno.test("the callee declines by ending; an answered call is ended by a host", async () => {

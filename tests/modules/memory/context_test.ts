@@ -28,7 +28,7 @@ type Item = {
 };
 type Context = {
   items: Item[];
-  prefixItems: number;
+  prefixItemCount: number;
   usedTokens: number;
   omitted: Record<string, number>;
   degraded: boolean;
@@ -70,7 +70,7 @@ testOnEngines("context.assemble puts the stable prefix first, then thread, room,
   };
   const context = await assemble(robo, input);
   assert.deepEqual(sectionsOf(context), ["instructions", "tools", "pinned", "thread", "room", "memory", "search"]);
-  assert.equal(context.prefixItems, 3);
+  assert.equal(context.prefixItemCount, 3);
   assert.deepEqual(context.items.slice(0, 2).map(({ role, text }) => [role, text]), [
     ["system", "Be brief."],
     ["system", JSON.stringify(TOOLS[0])],
@@ -249,14 +249,14 @@ Deno.test("a context never has more tokens than its budget, whatever there is", 
   });
   await fc.assert(
     fc.asyncProperty(input, async (one) => {
-      const { items, usedTokens, prefixItems } = await assemble(alice, one);
+      const { items, usedTokens, prefixItemCount } = await assemble(alice, one);
       const counted = items.reduce((sum, item) => sum + estimateTokens(item.text) + 4, 0);
       assert.equal(usedTokens, counted);
       assert.ok(usedTokens <= one.budgetTokens, `${usedTokens} of ${one.budgetTokens}`);
       assert.ok(items.length > 0);
       assert.equal(
         items.findIndex(({ section }) => !["instructions", "tools", "pinned"].includes(section)),
-        prefixItems < items.length ? prefixItems : -1,
+        prefixItemCount < items.length ? prefixItemCount : -1,
       );
     }),
     { numRuns: 60 },

@@ -107,7 +107,7 @@ Deno.test("a mention in a hidden message does not notify", async () => {
   await alice.patch(`/v1/messages/${two.id}`, { mentions: { room: true } });
   await gateway.runJobs();
   const mentions = async (who: Caller) =>
-    ok(await who.get("/v1/collaboration/notifications?kinds=mention")).items
+    ok(await who.get("/v1/collaboration/notifications?kind=mention")).items
       .map(({ messageId }: { messageId: string }) => messageId);
   assert.deepEqual(await mentions(bob), []);
   assert.deepEqual((await mentions(await gateway.as("carol"))).sort(), [one.id, two.id].sort());

@@ -79,7 +79,7 @@ testOnEngines("message.send with parseMentions mentions members by handle", asyn
   assert.deepEqual(added.mentions.principalIds, ["carol", "bob"]);
   assert.equal(ok(await bob.get("/v1/collaboration/unreads")).items[0].mentionCount, 2);
   await gateway.runJobs();
-  const { items } = ok(await bob.get("/v1/collaboration/notifications?kinds=mention"));
+  const { items } = ok(await bob.get("/v1/collaboration/notifications?kind=mention"));
   assert.deepEqual(items.map((item: { messageId: string }) => item.messageId), [added.id, message.id]);
   // A repeat has the same fingerprint, whatever members there are by then.
   ok(await alice.delete(`/v1/rooms/${roomId}/members/bob`));
@@ -104,7 +104,7 @@ testOnEngines(
     const { mentions } = await sendMessage(alice, roomId, text, { parseMentions: true });
     assert.deepEqual(mentions.principalIds, ["bob", "mallory", "ada@example.org", agentId]);
     await gateway.runJobs();
-    assert.equal(ok(await bob.get("/v1/collaboration/notifications?kinds=mention")).items.length, 1);
+    assert.equal(ok(await bob.get("/v1/collaboration/notifications?kind=mention")).items.length, 1);
     assertProblem(await mallory.patch("/v1/collaboration/me", { handle: "bob" }), 409, "handle_taken");
     const agent = { kind: "agent", displayName: "Robo" };
     assertProblem(await mallory.post("/v1/collaboration/principals", { ...agent, handle: "bob" }), 409, "handle_taken");

@@ -261,7 +261,7 @@ Deno.test("a scheduled message of a removed member is not sent, and the sender i
   assert.deepEqual(ok(await alice.get(`/v1/messages?roomId=${roomId}`)).items, []);
   const [failed] = ok(await bob.get("/v1/messages/scheduled")).items;
   assert.deepEqual([failed.id, failed.state, failed.failure.code], [id, "failed", "not_found"]);
-  const { items } = ok(await bob.get("/v1/collaboration/notifications?kinds=scheduled_message_failed"));
+  const { items } = ok(await bob.get("/v1/collaboration/notifications?kind=scheduled_message_failed"));
   assert.deepEqual(items.map((item: { resource: unknown }) => item.resource), [{ type: "scheduled_message", id }]);
 });
 
@@ -291,7 +291,7 @@ for (const isInterrupted of [false, true]) {
     assert.match(failure.detail, isInterrupted ? /stopped several times/ : /failed too often/);
     const boss = await gateway.as("boss", { role: "owner" });
     const late = await gateway.as("alice");
-    const { items } = ok(await late.get("/v1/collaboration/notifications?kinds=scheduled_message_failed"));
+    const { items } = ok(await late.get("/v1/collaboration/notifications?kind=scheduled_message_failed"));
     assert.deepEqual(items.map((item: { resource: unknown }) => item.resource), [{ type: "scheduled_message", id }]);
     // What was said to have failed is not sent by surprise.
     job.run = run;
@@ -403,7 +403,7 @@ Deno.test("message.delete withdraws notifications of versions before an edit", a
   ok(await alice.patch(`/v1/messages/${id}`, { mentions: {} }));
   ok(await alice.delete(`/v1/messages/${id}`));
   await gateway.runJobs();
-  assert.deepEqual(ok(await bob.get("/v1/collaboration/notifications?kinds=mention")).items, []);
+  assert.deepEqual(ok(await bob.get("/v1/collaboration/notifications?kind=mention")).items, []);
 });
 
 testOnEngines("a message deleted during its notification leaves no notifications", async (environment) => {

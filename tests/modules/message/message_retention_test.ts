@@ -99,7 +99,7 @@ testOnEngines("messages older than the retention period are deleted with their d
   assert.deepEqual(ok(await alice.get(`/v1/rooms/${roomId}/pins`)).items, []);
   assert.deepEqual(await countsOf(bob, roomId), [1, 0]);
   assert.deepEqual(await countsOf(bob, elsewhere), [1, 1]);
-  const { items: notices } = ok(await bob.get("/v1/collaboration/notifications?kinds=mention"));
+  const { items: notices } = ok(await bob.get("/v1/collaboration/notifications?kind=mention"));
   assert.deepEqual(notices.map((notice: { messageId: string }) => notice.messageId), [kept.id]);
 
   assert.deepEqual(await messagesIn(gateway, roomId), [young.seq, answer.seq]);

@@ -20,7 +20,7 @@ testOnEngines("read.put with `all` marks a room as read to its end", async (envi
     badgeCount: 0,
     lastSeq: last.seq,
   });
-  assert.equal(ok(await bob.get("/v1/collaboration/notifications?unread=true&kinds=mention")).items.length, 0);
+  assert.equal(ok(await bob.get("/v1/collaboration/notifications?unread=true&kind=mention")).items.length, 0);
   assertProblem(await bob.put(`/v1/rooms/${roomId}/read`, { seq: "everything" }), 422, "validation_failed");
   assertProblem(await bob.put(`/v1/rooms/${roomId}/read`, {}), 422, "validation_failed");
 });
@@ -51,7 +51,7 @@ testOnEngines(
     for (const { unreadCount, mentionCount, lastReadSeq, lastSeq } of items) {
       assert.deepEqual([unreadCount, mentionCount, lastReadSeq], [0, 0, lastSeq]);
     }
-    assert.equal(ok(await bob.get("/v1/collaboration/notifications?unread=true&kinds=mention")).items.length, 0);
+    assert.equal(ok(await bob.get("/v1/collaboration/notifications?unread=true&kind=mention")).items.length, 0);
     assert.equal(ok(await bob.get("/v1/collaboration/notifications")).unreadCount, 205);
     const told = ok(await bob.get(`/v1/collaboration/sync?since=${encodeURIComponent(cursor)}`));
     assert.deepEqual(told.unreads.map((one: { roomId: string }) => one.roomId).sort(), [...rooms].sort());

@@ -112,7 +112,7 @@ Deno.test("title and data of a notification require the scope that reads its res
   assert.deepEqual(await titles("notification.read"), [null, null]);
   assert.deepEqual(await titles("notification.read task.read"), [null, task]);
   assert.deepEqual(await titles("notification.read calendar.read"), [event, null]);
-  const [{ id }] = ok(await (await gateway.as("bob")).get(`${PATH}?kinds=task_assigned`)).items;
+  const [{ id }] = ok(await (await gateway.as("bob")).get(`${PATH}?kind=task_assigned`)).items;
   for (
     const [scope, expected] of [["notification.write", null], ["notification.write task.read", "Pay Carol"]] as const
   ) {

@@ -74,7 +74,7 @@ export async function installPlugin(
   manifest: Record<string, unknown>,
   rooms: [owner: Caller, roomId: string][] = [],
 ): Promise<Installed> {
-  const { plugin, token, secret } = ok(await admin.post(PLUGINS, { manifest }));
+  const { token, secret, ...plugin } = ok(await admin.post(PLUGINS, { manifest }));
   ok(await admin.post(`${PLUGINS}/${plugin.id}/grant`, { scopes: manifest["scopes"] }));
   ok(await admin.post(`${PLUGINS}/${plugin.id}/enable`));
   for (const [owner, roomId] of rooms) {

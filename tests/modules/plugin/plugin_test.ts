@@ -23,8 +23,8 @@ testOnEngines("a plugin has no rights until it is granted and enabled, and none 
   await using gateway = await openGateway(environment);
   const { admin, alice, roomId } = await openFixture(gateway);
   const installed = ok(await admin.post(PLUGINS, { manifest: manifestOf() }));
-  assert.equal(installed.plugin.state, "disabled");
-  assert.deepEqual(installed.plugin.missingScopes, ["command.read", "message.write"]);
+  assert.equal(installed.state, "disabled");
+  assert.deepEqual(installed.missingScopes, ["command.read", "message.write"]);
   const plugin = gateway.withToken(installed.token);
   const send = () => plugin.post("/v1/messages", { roomId, text: "Hello" });
   assertProblem(await send(), 401, "token_revoked");
@@ -57,7 +57,7 @@ testOnEngines("a plugin has no rights until it is granted and enabled, and none 
   ]);
   // Installed again, it is as new.
   const again = ok(await admin.post(PLUGINS, { manifest: manifestOf() }));
-  assert.deepEqual(again.plugin.grantedScopes, []);
+  assert.deepEqual(again.grantedScopes, []);
   assert.equal((await gateway.withToken(installed.token).get("/v1/collaboration/me")).status, 401);
 });
 

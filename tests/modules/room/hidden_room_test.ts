@@ -191,7 +191,7 @@ testOnEngines("a uid is taken for everyone who can see its event", async (enviro
   for (const visibility of ["private", "busy_only", "room"]) {
     for (const by of [alice, bob]) assertProblem(await make(by, "u", visibility), 409, "conflict");
   }
-  assert.equal((await importBy(bob, "u")).problems[0].detail, "an event of another principal has this uid");
+  assert.equal((await importBy(bob, "u")).problems[0].detail, "An event of another principal has this uid");
   // What eve makes is nothing to alice's, until that is shown to all as well.
   const shown = ok(await make(eve, "u", "room"));
   assertProblem(await alice.patch(`${EVENTS}/${secret.id}`, { visibility: "room" }), 409, "conflict");

@@ -8,7 +8,7 @@ const DEFAULTS = { level: "all", mutedUntil: null, favoriteOrder: null };
 
 async function readNotifications(gateway: Harness, who: Caller): Promise<string[]> {
   await gateway.runJobs();
-  const { items } = ok(await who.get("/v1/collaboration/notifications?kinds=mention,reply,direct_message"));
+  const { items } = ok(await who.get("/v1/collaboration/notifications?kind=mention,reply,direct_message"));
   return items.map((item: { kind: string; preview: string }) => `${item.kind} ${item.preview}`).toReversed();
 }
 
@@ -125,6 +125,6 @@ Deno.test("in a direct room the level mentions ignores messages without one, and
   ok(await bob.patch(`/v1/rooms/${id}/settings`, { level: "none" }));
   ok(await alice.post("/v1/collaboration/tasks", { roomId: id, title: "Work", assigneeIds: ["bob"] }));
   await gateway.runJobs();
-  const { items } = ok(await bob.get("/v1/collaboration/notifications?kinds=task_assigned"));
+  const { items } = ok(await bob.get("/v1/collaboration/notifications?kind=task_assigned"));
   assert.equal(items.length, 1);
 });

@@ -15,7 +15,7 @@ async function savedTexts(who: Caller, query = ""): Promise<string[]> {
 }
 
 async function reminders(who: Caller): Promise<{ preview: string; readAt: string | null }[]> {
-  return ok(await who.get("/v1/collaboration/notifications?kinds=message_reminder")).items;
+  return ok(await who.get("/v1/collaboration/notifications?kind=message_reminder")).items;
 }
 
 testOnEngines("saved messages are the caller's own, and hidden while their room is", async (environment) => {

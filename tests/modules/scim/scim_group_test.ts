@@ -43,7 +43,7 @@ testOnEngines("Okta pushes a group: it is created, renamed, and its members chan
   });
   assert.deepEqual([meta.location, created.headers.get("etag")], [`${GROUPS}/${id}`, meta.version]);
   assertError(await idp.post(GROUPS, { displayName: "DESIGN" }), 409, "uniqueness");
-  for (const [value, detail] of [["nobody", '"nobody": No person nobody'], ["", '"": expected']] as const) {
+  for (const [value, detail] of [["nobody", '"nobody": no person nobody'], ["", '"": expected']] as const) {
     const refused = await idp.post(GROUPS, { displayName: "Other", members: [{ value: "ann" }, { value }] });
     assertError(refused, 400, "invalidValue");
     assert.ok(refused.body.detail.startsWith(`/members: ${detail}`), refused.body.detail);

@@ -587,8 +587,8 @@ testSearch(
     await until(async () => {
       // Indexing continues in the background, and so may be done again before the question.
       await gateway.app.store.write((tx) => tx.db.deleteFrom("search_cursor").execute());
-      const { pendingRooms, lagMs } = (await admin.get("/v1/collaboration/search/status")).body;
-      return pendingRooms === 1 && lagMs === 5000;
+      const { pendingRoomCount, lagMs } = (await admin.get("/v1/collaboration/search/status")).body;
+      return pendingRoomCount === 1 && lagMs === 5000;
     });
   },
 );

@@ -4,7 +4,7 @@ import type { Caller } from "../../harness.ts";
 import { openTaskFixture, PATH } from "./task_fixture.ts";
 
 async function readNotifications(caller: Caller): Promise<[string, string | null][]> {
-  const { body } = await caller.get("/v1/collaboration/notifications?kinds=task_assigned,task_due");
+  const { body } = await caller.get("/v1/collaboration/notifications?kind=task_assigned,task_due");
   return body.items.map(({ kind, title }: { kind: string; title: string | null }) => [kind, title]);
 }
 
@@ -49,7 +49,7 @@ Deno.test("notifications are redacted when the task is deleted or the recipient 
   await using fixture = await openTaskFixture();
   const { id } = await fixture.create("Fix it", { assigneeIds: ["owner", "moderator"] });
   const path = "/v1/collaboration/notifications";
-  const [notice] = (await fixture.moderator.get(`${path}?kinds=task_assigned`)).body.items;
+  const [notice] = (await fixture.moderator.get(`${path}?kind=task_assigned`)).body.items;
   assert.deepEqual([notice.title, notice.data.key], ["OPS-1 Fix it", "OPS-1"]);
   assert.equal((await fixture.owner.delete(`/v1/rooms/${fixture.roomId}/members/moderator`)).status, 204);
   const { body } = await fixture.moderator.patch(`${path}/${notice.id}`, { readAt: "2026-03-01T12:00:00Z" });

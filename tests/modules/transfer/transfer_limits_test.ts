@@ -59,7 +59,7 @@ Deno.test("a line reports one item that does not fit, however many of them there
   const items = [{ n: 1 }, { n: 2 }, ...Array(1000).fill({ n: "3" })];
   const issues = List.safeParse({ items }).error?.issues ?? [];
   assert.deepEqual(issues.map(({ path, message }) => [path, message]), [
-    [["items", 2, "n"], "Invalid input: expected number, received string"],
+    [["items", 2, "n"], "expected number, received string"],
   ]);
   assert.equal(looked, 2);
   assert.deepEqual(List.parse({ items: items.slice(0, 2) }), { items: items.slice(0, 2) });

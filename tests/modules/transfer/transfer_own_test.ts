@@ -105,7 +105,7 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   await gateway.runJobs();
   assert.equal((await downloadExport(admin, whole, "?format=html")).status, 422);
 
-  const [notification] = ok(await alice.get(`${API}/notifications?kinds=export_ready`)).items;
+  const [notification] = ok(await alice.get(`${API}/notifications?kind=export_ready`)).items;
   assert.deepEqual(notification.resource, { type: "export", id });
   assertProblem(await alice.post(EXPORTS, { kind: "principal" }), 429, "rate_limited");
   assertProblem(await alice.post(EXPORTS, { kind: "principal", roomId }), 422, "validation_failed");

@@ -105,7 +105,7 @@ async function readContent(who: Caller, roomId: string): Promise<Any[]> {
 }
 
 async function readNotifications(who: Caller, kind: string): Promise<Any[]> {
-  return ok(await who.get(`/v1/collaboration/notifications?kinds=${kind}`)).items.map(({ title }: Any) => title);
+  return ok(await who.get(`/v1/collaboration/notifications?kind=${kind}`)).items.map(({ title }: Any) => title);
 }
 
 testOnEngines("tasks are imported as exported, under other ids where theirs are taken, and live on", async (engine) => {

@@ -231,11 +231,11 @@ testOnEngines(
     const { items: attempts } = ok(await alice.get(`${WEBHOOKS}/${id}/deliveries?outcome=parked`));
     assert.deepEqual(attempts.map(({ attempt }: { attempt: number }) => attempt), [3]);
     // Still refused: parked again.
-    assert.equal(ok(await alice.post(`${WEBHOOKS}/${id}/parked/replay`, { ids: [parked.id] })).waiting, 1);
+    assert.equal(ok(await alice.post(`${WEBHOOKS}/${id}/parked/replay`, { ids: [parked.id] })).waitingCount, 1);
     await until(() => endpoint.requests.length === 6);
     await until(async () => ok(await alice.get(`${WEBHOOKS}/${id}/parked`)).items[0].state === "parked");
     endpoint.answer = () => new Response(null, { status: 200 });
-    assert.equal(ok(await alice.post(`${WEBHOOKS}/${id}/parked/replay`)).waiting, 1);
+    assert.equal(ok(await alice.post(`${WEBHOOKS}/${id}/parked/replay`)).waitingCount, 1);
     await untilWebhook(alice, id, ({ parkedCount }) => parkedCount === 0);
     assert.deepEqual(endpoint.texts, ["good", "better", "bad"]);
     const ids = endpoint.requests.filter(({ body }) => isBad(body.data.message.text)).map((request) => request.id);

@@ -143,7 +143,7 @@ export class RunTriggers {
 /** Why a message cannot start a run. */
 function refusalOf(message: AgentTrigger["message"], chainDepth: number): RunFailure | undefined {
   if (!hasScope(message, READ_SCOPE)) {
-    return { code: "scope_missing", detail: `The token that sent the message lacks the scope ${READ_SCOPE}.` };
+    return { code: "scope_missing", detail: `The token that sent the message lacks the scope ${READ_SCOPE}` };
   }
   return loopAt(chainDepth);
 }

@@ -34,7 +34,7 @@ export class ToolNames {
     const errors = given.filter(({ name }) => !isKnown(name)).map(({ name, pointer }, at): FieldFault => ({
       pointer,
       code: "tool_unknown",
-      detail: `Agents have no tool ${name}${at < SUGGESTIONS_MAX ? suggestionFor(name, suggested) : ""}`,
+      detail: `agents have no tool ${name}${at < SUGGESTIONS_MAX ? suggestionFor(name, suggested) : ""}`,
     }));
     if (errors.length > 0) throw Fault.forFields(errors);
   }

@@ -78,11 +78,11 @@ function planEdit(text: string, edit: Edit, index: number): Splice[] {
   const matches = findOccurrences(text, find, occurrence);
   const fault = (code: "edit_not_matched" | "edit_ambiguous", detail: string): Fault =>
     Fault.forField(`/edits/${index}/find`, code, detail, code);
-  if (matches.length === 0) throw fault("edit_not_matched", "Text not found in the document");
+  if (matches.length === 0) throw fault("edit_not_matched", "the document has no such text");
   if (occurrence === "only" && indexOf(text, find, (matches[0] ?? 0) + 1) >= 0) {
     throw fault(
       "edit_ambiguous",
-      "The text occurs more than once in the document; quote more of it, or set occurrence",
+      "the text occurs more than once in the document; quote more of it, or set occurrence",
     );
   }
   // From the end, so that earlier offsets stay valid.
@@ -130,8 +130,8 @@ export function requireAnchor(text: string, { text: quote, prefix = "", suffix =
   const next = at < 0 ? -1 : indexOf(text, whole, at + 1);
   if (at < 0 || next >= 0) {
     const detail = at < 0
-      ? "Text not found in the document"
-      : "The text occurs more than once in the document; give a prefix or suffix";
+      ? "the document has no such text"
+      : "the text occurs more than once in the document; give a prefix or suffix";
     throw Fault.forField("/anchor", "anchor_not_found", detail, "anchor_not_found");
   }
   return { at: at + prefix.length, remove: quote.length, insert: "" };

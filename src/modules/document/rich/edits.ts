@@ -52,7 +52,7 @@ function editBlocks(
   else {
     const count = edit.op === "insert_block" ? blocks.length + 1 : blocks.length;
     if (edit.at >= count) {
-      throw Fault.forField(`/edits/${index}/at`, "edit_not_matched", "No such block", "edit_not_matched");
+      throw Fault.forField(`/edits/${index}/at`, "edit_not_matched", "no such block", "edit_not_matched");
     }
     blocks.splice(edit.at, edit.op === "insert_block" ? 0 : 1, ...added);
   }

@@ -46,9 +46,9 @@ export function fileIdOf(key: string): string {
 
 /** Why there can be no thumbnails of a file; `undefined` if there can, by its type and size. */
 export function thumbnailObstacle({ contentType, width, height, size }: Omit<ImageFile, "id">): string | undefined {
-  if (!TYPES.has(contentType) || width === null || height === null) return "The file is not an image with a known size";
+  if (!TYPES.has(contentType) || width === null || height === null) return "expected an image with a known size";
   return width * height > PIXELS_MAX || size > SOURCE_MAX_BYTES
-    ? `Thumbnails are available for images of at most ${PIXELS_MAX / 1e6} million pixels`
+    ? `expected an image of at most ${PIXELS_MAX / 1e6} million pixels`
     : undefined;
 }
 
@@ -76,7 +76,7 @@ export class Thumbnails {
     const bytes = stored === undefined
       ? await this.#createShared(owner, { file, maxSide, fileExists })
       : await new Response(stored).bytes();
-    if (bytes.length === 0) throw noThumbnail("The image cannot be decoded");
+    if (bytes.length === 0) throw noThumbnail("the image cannot be decoded");
     return bytes;
   }
 

@@ -113,7 +113,7 @@ export class ContextAssembler {
     }
     return {
       items,
-      prefixItems: items.filter(({ section }) => PREFIX_SECTIONS.has(section)).length,
+      prefixItemCount: items.filter(({ section }) => PREFIX_SECTIONS.has(section)).length,
       usedTokens,
       budgetTokens: input.budgetTokens,
       omitted: Object.fromEntries(SECTIONS.map((name) => [name, omitted[name] ?? 0])) as Context["omitted"],

@@ -93,7 +93,7 @@ const Omitted = z.object(
 
 export const Context = z.object({
   items: z.array(Item).describe("Items in the order for the model"),
-  prefixItems: z.int().describe("How many of the first items are the stable prefix, for prompt caching"),
+  prefixItemCount: z.int().describe("How many of the first items are the stable prefix, for prompt caching"),
   usedTokens: z.int().describe("Tokens of all items"),
   budgetTokens: z.int().describe("Tokens that they may have"),
   omitted: Omitted.describe("How many items of each section did not fit"),

@@ -48,7 +48,7 @@ export class ReadStateService {
       const head = room.head ?? 0;
       const seq = requested === "all" ? head : requested;
       if (seq > head) {
-        throw Fault.forField("/seq", "beyond_last", `The last position of the room is ${head}`);
+        throw Fault.forField("/seq", "beyond_last", `expected at most ${head}, the last position of the room`);
       }
       const readState = new ReadStateStore(tx.db, store.dialect);
       const hasMoved = await readState.moveReadPosition(tenantId, roomId, principalId, seq);

@@ -60,19 +60,19 @@ export class WebhookDeliveryService {
   }
 
   /** Has parked events delivered again, beside the others. */
-  async replayParked(context: Context, { id, ids }: ParkedReplay): Promise<{ waiting: number }> {
+  async replayParked(context: Context, { id, ids }: ParkedReplay): Promise<{ waitingCount: number }> {
     const { tenantId } = context.actor;
     const now = iso(this.#deps.clock.now());
-    const waiting = await this.#change(
+    const waitingCount = await this.#change(
       context,
       id,
       (webhooks) => webhooks.replayParked(tenantId, id, ids, now),
     );
-    return { waiting };
+    return { waitingCount };
   }
 
   /** Has the event of an attempt delivered again. */
-  async replay(context: Context, { id, deliveryId }: DeliveryRef): Promise<{ waiting: number }> {
+  async replay(context: Context, { id, deliveryId }: DeliveryRef): Promise<{ waitingCount: number }> {
     const { tenantId } = context.actor;
     const parkedAt = iso(this.#deps.clock.now());
     await this.#change(context, id, async (webhooks) => {
@@ -92,7 +92,7 @@ export class WebhookDeliveryService {
         parked_at: parkedAt,
       });
     });
-    return { waiting: 1 };
+    return { waitingCount: 1 };
   }
 
   /** Moves a position: backward to deliver events again, or forward to leave some out. */

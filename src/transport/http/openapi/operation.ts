@@ -151,10 +151,10 @@ function routeParametersOf(route: Route): Json[] {
 
 /** The body with its objects as named components. */
 function withNamedSchema(body: Json, side: "input" | "output", name: string, schemas: Schemas): Json {
-  const content = body["content"] as Record<string, { schema: JsonSchema }> | undefined; // OpenAPI's media types
+  const content = body["content"] as Record<string, { schema?: JsonSchema }> | undefined; // OpenAPI's media types
   if (content === undefined) return body;
   const named = Object.entries(content).map(([type, media]) => {
-    if (media.schema["properties"] === undefined) return [type, media];
+    if (media.schema?.["properties"] === undefined) return [type, media];
     // A copy: naming its parts changes it, and the route is described again for each handler.
     return [type, { ...media, schema: schemas.name(side, name, structuredClone(media.schema)) }];
   });
