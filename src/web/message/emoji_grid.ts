@@ -21,21 +21,11 @@ const SHOWN_AT_ONCE = 160;
 const TONE_KEY = "gateway.emoji.tone";
 const TONES = ["", "🏻", "🏼", "🏽", "🏾", "🏿"];
 const LETTERS = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZ"];
-/** Of browsers that know such sets; the others offer neither flags of countries nor skin tones. */
-const FLAG = setOf("RGI_Emoji_Flag_Sequence");
-const ONE_EMOJI = setOf("RGI_Emoji");
+const FLAG = /^\p{RGI_Emoji_Flag_Sequence}$/v;
+const ONE_EMOJI = /^\p{RGI_Emoji}$/v;
 const TONED = /(\p{Emoji_Modifier_Base})\u{fe0f}?/u;
 
 const all = orderedEmoji();
-
-/** What matches a text that is one of a set of Unicode, if the browser knows it. */
-function setOf(name: string): RegExp | undefined {
-  try {
-    return new RegExp(`^\\p{${name}}$`, "v");
-  } catch {
-    return undefined;
-  }
-}
 
 /** By their names as elsewhere, such as `flag-at`, and in the language of the names of all others. */
 function flags(): [emoji: string, names: string[]][] {
@@ -44,14 +34,14 @@ function flags(): [emoji: string, names: string[]][] {
   return codes.flatMap((code): [string, string[]][] => {
     const emoji = String.fromCodePoint(...[...code].map((letter) => 0x1f1a5 + letter.charCodeAt(0)));
     const name = names.of(code)?.normalize("NFD").replaceAll(/\p{M}/gu, "").toLowerCase().replaceAll(/\W+/g, "_");
-    return FLAG?.test(emoji) ? [[emoji, [`flag-${code.toLowerCase()}`, `flag_${name}`]]] : [];
+    return FLAG.test(emoji) ? [[emoji, [`flag-${code.toLowerCase()}`, `flag_${name}`]]] : [];
   });
 }
 
 /** The emoji in a skin tone, if it has some. */
 export function toned(emoji: string, tone: string): string {
   const other = emoji.replace(TONED, `$1${tone}`);
-  return tone !== "" && ONE_EMOJI?.test(other) ? other : emoji;
+  return tone !== "" && ONE_EMOJI.test(other) ? other : emoji;
 }
 
 /** Common ones first. */
