@@ -46,6 +46,7 @@ import { DocumentSearchable } from "./searchable.ts";
 import { DocumentService, PURGE_JOB } from "./service.ts";
 import { type CollaborationOptions, CollaborationService } from "./collaboration/service.ts";
 import { installStepCounter } from "./content/merge_cost.ts";
+import { installShortTexts } from "./content/short_texts.ts";
 
 type Deps = {
   roomAccess: RoomAccess;
@@ -64,6 +65,7 @@ export type DocumentModule = Module & { collaboration: CollaborationService };
 
 export function documentModule(platform: Platform, deps: Deps): DocumentModule {
   installStepCounter();
+  installShortTexts();
   const { store, bus, clock, cursors, cpu, holds, writeBudget } = platform;
   const { roomAccess, identity, notify, authenticate, revalidate, index, files } = deps;
   const documentAccess = new DocumentAccess({ store, roomAccess });

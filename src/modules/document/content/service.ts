@@ -1,9 +1,12 @@
 // Reads content and its revisions, and accepts Yjs updates of it.
+import { nextSlice } from "@/core/caller.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
+import { type Slot, Slots } from "@/core/limit/slots.ts";
 import { Fault, invalidField } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
+import { nextTick } from "@/core/time/clock.ts";
 import type { Cursors, Page } from "@/core/page.ts";
-import type { Actor } from "@/core/actor.ts";
+import { type Actor, chargedTo } from "@/core/actor.ts";
 import type { Store } from "@/ports/store.ts";
 import { assertWritable, type DocumentAccess, editorContext, lockDocument } from "../access.ts";
 import { classifyUpdate, encode, refusalOf, updateFault } from "./crdt.ts";
@@ -37,8 +40,14 @@ type Deps = {
   cpu: CpuBudget;
 };
 
+/** Each pass over a longer update may take milliseconds, and it takes many times its length in memory. */
+const LONG_BYTES = 4096;
+/** How many of these are merged at once: in all, and of a tenant. */
+const LONG_MERGES = { total: 4, perKey: [1] };
+
 export class ContentService {
   readonly #deps: Deps;
+  readonly #longMerges = new Slots(LONG_MERGES);
 
   constructor(deps: Deps) {
     this.#deps = deps;
@@ -114,6 +123,7 @@ export class ContentService {
     const { store, documentAccess, log, cpu } = this.#deps;
     const { row: { kind } } = await documentAccess.require(context, id);
     if (update.length > UPDATE_MAX_BYTES_OF[kind]) throw updateTooLarge(kind);
+    using _slot = update.length > LONG_BYTES ? await this.#beginLongMerge(context.actor) : undefined;
     const fault = log.measure(context.actor, () => updateFault(update, kind));
     if (fault !== undefined) throw refusalOf(fault);
     return await store.write(async (tx) => {
@@ -125,10 +135,12 @@ export class ContentService {
       const relation = account.measure(() => classifyUpdate(doc, update));
       if (relation === "duplicate") return presentChange(row, 0);
       if (relation === "missing_dependency") throw new MissingDependency();
+      if (update.length > LONG_BYTES) await nextTick();
       account.measure(() => {
         if (kind === "rich") row = { ...row, fragment: checkShape(doc, update, row.fragment) ?? row.fragment };
         estimateMergeMs(doc, update);
       });
+      if (update.length > LONG_BYTES) await nextTick();
       return presentChange(await log.appendLive(tx, row, update, context.actor.principalId), 1);
     });
   }
@@ -154,6 +166,12 @@ export class ContentService {
       const named = { ...row, fragment: row.fragment ?? fragment ?? null };
       return { row: await log.appendLive(tx, named, update, actor.principalId), accessStamp };
     });
+  }
+
+  /** Resolves when the caller may go on, and no other long update of its tenant is merged. */
+  async #beginLongMerge(actor: Actor): Promise<Slot> {
+    await nextSlice();
+    return await this.#longMerges.acquire([actor.tenantId, chargedTo(actor)]);
   }
 
   async revisions(context: Context, { id, limit, cursor }: RevisionList): Promise<Page<RevisionInfo>> {
