@@ -13,8 +13,8 @@ import { inChunks } from "@/core/page.ts";
 import { type AnyTransaction, type Store, UniqueViolation } from "@/ports/store.ts";
 import { ErasedTableStore, type KeyRange } from "./table_store.ts";
 
-/** Rows of a table that one transaction reads. */
-const ROWS_AT_ONCE = 500;
+/** Rows of a table that one transaction reads, and may change: others wait for its commit. */
+const ROWS_AT_ONCE = 200;
 /** Rows that a module removes in one transaction, such as messages, each with its events. */
 const REMOVED_AT_ONCE = 20;
 
