@@ -121,7 +121,7 @@ testOnEngines(
     const reply = await sendMessage(bob, roomId, "reply", { threadId: root.id });
     const repliesFor = async (caller: Caller): Promise<number> => {
       await gateway.runJobs();
-      return ok(await caller.get("/v1/collaboration/notifications?kinds=reply")).items.length;
+      return ok(await caller.get("/v1/collaboration/notifications?kind=reply")).items.length;
     };
     assert.deepEqual([await repliesFor(alice), await repliesFor(carol), await threadsOf(carol)], [1, 0, []]);
     for (const id of [root.id, reply.id]) ok(await carol.put(`/v1/threads/${id}/follow`));
