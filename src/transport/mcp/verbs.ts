@@ -68,7 +68,7 @@ export const VERBS: Readonly<Record<string, Verb>> = {
   read_put: { operation: "read.put", toolset: "core", render: () => "marked as read" },
   unread_list: { operation: "unread.list", toolset: "core" },
   thread_list: { operation: "thread.list", toolset: "core", omit: ["include"], defaults: { limit: 10 } },
-  notification_list: { operation: "notification.list", toolset: "core", omit: ["kinds"], defaults: { limit: 30 } },
+  notification_list: { operation: "notification.list", toolset: "core", omit: ["kind"], defaults: { limit: 30 } },
   search: {
     operation: "search.query",
     toolset: "core",
