@@ -223,11 +223,11 @@ Deno.test(`hostile rpc input is refused by name as over HTTP, and stores nothing
   assert.ok(tally.refused > RPCS / 2 && tally.compared > RPCS / 10, JSON.stringify(tally));
 });
 
-/** Whether the input is one of a body and of texts in the path, which an URL does not change. */
+/** Whether the input is one of a body and of texts in the path, which an URL does not change; a very long path is no endpoint. */
 function isSameOverHttp({ http }: Operation, input: Record<string, unknown>): boolean {
   const inPath = [...http.path.matchAll(/:([A-Za-z]+)/g)].map(([, name = ""]) => input[name]);
   return (http.method === "POST" || http.method === "PUT" || http.method === "PATCH") &&
-    inPath.every((value) => typeof value === "string" && /^\w+$/.test(value));
+    inPath.every((value) => typeof value === "string" && /^\w{1,255}$/.test(value));
 }
 
 async function createTargets(caller: Caller): Promise<Readonly<Record<string, string>>> {
