@@ -13,6 +13,7 @@ import { inThisContext } from "@/runtime/root_context.ts";
 import { withoutPipelines } from "@/runtime/sent_ahead.ts";
 import { runWithTimeout } from "@/runtime/stuck_thread.ts";
 import { upgradeWebSocket } from "@/runtime/upgrade.ts";
+import { replace } from "./replace.ts";
 import { encodeUpgradeRequest } from "./upgrade_request.ts";
 import { nextTick } from "@/core/time/clock.ts";
 import { until } from "./wait.ts";
@@ -354,15 +355,10 @@ Deno.test("inflateInPieces inflates as much as is read, and all that is read", a
 Deno.test("runWithTimeout stops what computes for too long, not what the processor was withheld from", () => {
   assert.equal(runWithTimeout(() => 7, 60_000), 7);
   assert.throws(() => runWithTimeout(() => spin(), 10), { code: "ERR_SCRIPT_EXECUTION_TIMEOUT" });
-  const { threadCpuUsage } = process;
   // As in a process that was stopped meanwhile.
-  process.threadCpuUsage = () => ({ user: 0, system: 0 });
-  try {
-    let runs = 0;
-    assert.equal(runWithTimeout(() => runs++ === 0 ? spin() : 7, 10), 7);
-  } finally {
-    process.threadCpuUsage = threadCpuUsage;
-  }
+  using _replaced = replace(process, "threadCpuUsage", () => ({ user: 0, system: 0 }));
+  let runs = 0;
+  assert.equal(runWithTimeout(() => runs++ === 0 ? spin() : 7, 10), 7);
 });
 
 function spin(): never {

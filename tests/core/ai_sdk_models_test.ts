@@ -18,6 +18,7 @@ import {
 } from "@/ports/model.ts";
 import { type Outbound, OutboundError, type OutboundOptions } from "@/ports/outbound.ts";
 import { ModelServer, REASONING, SIGNATURES, USAGE, WORDS } from "../model_server.ts";
+import { replace } from "../replace.ts";
 import { pause, until } from "../wait.ts";
 
 const REPORTED = {
@@ -417,16 +418,12 @@ Deno.test("a long event in many pieces is read once", async () => {
   const pieces = Array.from({ length: 4096 }, (_, n) => new TextEncoder().encode(n === 0 ? "data: " : "x".repeat(16)));
   const { split } = String.prototype;
   let read = 0;
-  String.prototype.split = function (this: string, ...separator: [never]) {
+  using _replaced = replace(String.prototype, "split", function (this: string, ...separator: [never]) {
     read += this.length;
     return split.apply(this, separator);
-  };
-  try {
-    const text = await normalizeChat(new Response(ReadableStream.from(pieces))).text();
-    assert.ok(read < 2 * text.length, `${read} of ${text.length}`);
-  } finally {
-    String.prototype.split = split;
-  }
+  });
+  const text = await normalizeChat(new Response(ReadableStream.from(pieces))).text();
+  assert.ok(read < 2 * text.length, `${read} of ${text.length}`);
 });
 
 Deno.test("a connection that ends within a response breaks the step", async () => {

@@ -4,6 +4,7 @@ import type { Operation } from "@/core/operation.ts";
 import { sanitizeName } from "@/core/text/name_rules.ts";
 import { openGateway } from "../harness.ts";
 import { acceptsValue, callOperation, exampleOf } from "../operation_request.ts";
+import { replace } from "../replace.ts";
 import { createCallers, createRoom, ok } from "./fixtures.ts";
 
 /** What is wrong with a name, and the word by which the response says so. */
@@ -56,20 +57,16 @@ Deno.test("of a text that is far too long for a name, little is composed, in eve
   const marks = "a" + "\u0301\u0323".repeat(3000);
   const { normalize } = String.prototype;
   let longest = 0;
-  String.prototype.normalize = function (this: string, form?: string): string {
+  using _replaced = replace(String.prototype, "normalize", function (this: string, form?: string): string {
     longest = Math.max(longest, this.length);
     return normalize.call(this, form);
-  };
-  try {
-    for (const operation of gateway.app.operations.values()) {
-      for (const field of NAMES.filter((name) => isText(operation, name))) {
-        assert.ok(NO_NAME.test(`${operation.name}.${field}`) || !acceptsValue(operation, field, marks), operation.name);
-      }
+  });
+  for (const operation of gateway.app.operations.values()) {
+    for (const field of NAMES.filter((name) => isText(operation, name))) {
+      assert.ok(NO_NAME.test(`${operation.name}.${field}`) || !acceptsValue(operation, field, marks), operation.name);
     }
-    sanitizeName(marks);
-  } finally {
-    String.prototype.normalize = normalize;
   }
+  sanitizeName(marks);
   assert.ok(longest > 0 && longest <= 2000, `${longest}`);
 });
 

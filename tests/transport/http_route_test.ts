@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Fault } from "@/core/fault.ts";
 import type { Route } from "@/core/http/route.ts";
 import { webSocketRoute } from "@/transport/ws/server.ts";
+import { replace } from "../replace.ts";
 import { pause } from "../wait.ts";
 import { createSampleGateway, jsonRequest } from "./http_sample.ts";
 
@@ -173,18 +174,14 @@ Deno.test("readiness is checked once for concurrent requests, and for those with
   });
   const request = async (): Promise<number> => (await call("/v1/collaboration/ready", { token: null })).status;
   const frozen = now();
-  performance.now = () => frozen + shift;
-  try {
-    assert.deepEqual(new Set(await Promise.all(Array.from({ length: 20 }, request))), new Set([200]));
-    shift = 99;
-    await request();
-    assert.equal(checks, 1);
-    shift = 100;
-    await request();
-    assert.equal(checks, 2);
-  } finally {
-    performance.now = now;
-  }
+  using _replaced = replace(performance, "now", () => frozen + shift);
+  assert.deepEqual(new Set(await Promise.all(Array.from({ length: 20 }, request))), new Set([200]));
+  shift = 99;
+  await request();
+  assert.equal(checks, 1);
+  shift = 100;
+  await request();
+  assert.equal(checks, 2);
 });
 
 Deno.test("writing routes count against the write rate, reading ones do not", async () => {

@@ -7,6 +7,7 @@ import { z } from "@zod/zod";
 import { COMMAND_SCHEMAS, parseCommand } from "@/transport/ws/protocol.ts";
 import { decodeFrame, encodeFrame, ProtobufCodec } from "@/transport/ws/protobuf.ts";
 import { CommandSchema, file_client, ReplySchema } from "@/transport/ws/client_pb.js";
+import { replace } from "../replace.ts";
 import { until, WAIT_MS } from "../wait.ts";
 import { createHubHarness, sendCommand, TEST_LIMITS } from "./ws_harness.ts";
 import { serveHub } from "./ws_server.ts";
@@ -327,12 +328,8 @@ Deno.test("a frame is decoded on demand, and invalid data does not affect later 
   const many = framed(0x6a, varint(60_000), Array.from({ length: 60_000 }, (_, at) => [0x0a, 1, 0x7b][at % 3] ?? 0));
   const { parse } = JSON;
   const parsed: string[] = [];
-  JSON.parse = (text) => (parsed.push(text), parse(text));
-  try {
-    assert.deepEqual(linesIn(many, CommandSchema), [{ rpc: "data that is not JSON" }]);
-  } finally {
-    JSON.parse = parse;
-  }
+  using _replaced = replace(JSON, "parse", (text) => (parsed.push(text), parse(text)));
+  assert.deepEqual(linesIn(many, CommandSchema), [{ rpc: "data that is not JSON" }]);
   assert.deepEqual(parsed, ["{", `{"rpc":"data that is not JSON"}`]);
 });
 

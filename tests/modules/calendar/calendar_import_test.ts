@@ -9,6 +9,7 @@ import {
   openCalendarFixture,
   readStreamEvents,
 } from "./calendar_fixture.ts";
+import { replace } from "../../replace.ts";
 
 const EVENTS = 100;
 
@@ -136,16 +137,12 @@ testOnEngines("an interrupted import resumes", async (environment) => {
   // The import's own write is cut off: others, such as those of the index of search, come when they will.
   const { putAll } = EventWriter.prototype;
   let isBroken = false;
-  EventWriter.prototype.putAll = async function (...batch) {
+  using _replaced = replace(EventWriter.prototype, "putAll", async function (...batch) {
     if (isBroken || received === 0) return await putAll.apply(this, batch);
     isBroken = true;
     throw new Error("no more");
-  };
-  try {
-    await fixture.gateway.runJobs();
-  } finally {
-    EventWriter.prototype.putAll = putAll;
-  }
+  });
+  await fixture.gateway.runJobs();
   assert.ok(isBroken && received > 0 && received < EVENTS, `${received} before it was interrupted`);
   const before = received;
   clock.advance(60_000);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { ProfileStore } from "@/modules/room/profile_store.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Harness, openGateway } from "../../harness.ts";
+import { replace } from "../../replace.ts";
 import { uploadPicture } from "../file/file_harness.ts";
 import { createCallers, createRoom, ok, readRoomEvents, sendMessage } from "../fixtures.ts";
 
@@ -155,20 +156,16 @@ testOnEngines(
         .where("type", "=", "member.updated").execute()).length;
     let updated = NaN;
     const { pendingRooms } = ProfileStore.prototype;
-    ProfileStore.prototype.pendingRooms = async function (...page) {
+    using _replaced = replace(ProfileStore.prototype, "pendingRooms", async function (...page) {
       // Between the first page of rooms and the second.
       if (page[2] !== "" && Number.isNaN(updated)) {
         updated = await published();
         await sendMessage(alice, rooms[0] ?? "", "meanwhile");
       }
       return await pendingRooms.apply(this, page);
-    };
-    try {
-      ok(await bob.patch(ME, { displayName: "Known everywhere" }));
-      await gateway.runJobs();
-    } finally {
-      ProfileStore.prototype.pendingRooms = pendingRooms;
-    }
+    });
+    ok(await bob.patch(ME, { displayName: "Known everywhere" }));
+    await gateway.runJobs();
     assert.ok(updated > 0 && updated < rooms.length, `${updated} rooms were updated first`);
     for (const roomId of rooms) assert.deepEqual(await readProfileEvents(gateway, roomId), ["Known everywhere"]);
   },

@@ -9,6 +9,7 @@ import { streamKey } from "@/ports/store.ts";
 import { testOnEngines, testOnPostgres } from "../../engines.ts";
 import { startRedis } from "../../conformance/redis_server.ts";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
+import { replace } from "../../replace.ts";
 import { openPeer, pushesOn } from "../../transport/ws_harness.ts";
 import { allEnded, pause, until } from "../../wait.ts";
 import { SdkClient, serveGateway } from "../http_server.ts";
@@ -186,7 +187,7 @@ Deno.test("read receipts keep at most 10000 readers, run four queries at a time,
   });
   let [running, most, questions] = [0, 0, 0];
   const { run } = SqliteConnection.prototype;
-  SqliteConnection.prototype.run = async function (...call: Parameters<typeof run>) {
+  using _replaced = replace(SqliteConnection.prototype, "run", async function (...call: Parameters<typeof run>) {
     if (!isQuestion(call[0])) return await run.apply(this, call);
     most = Math.max(most, ++running);
     questions++;
@@ -196,17 +197,13 @@ Deno.test("read receipts keep at most 10000 readers, run four queries at a time,
     } finally {
       running--;
     }
-  };
-  try {
-    receipts.onCommit(Array.from({ length: 12_000 }, (_, n) => readOf(`p${n % 120}`, `room_${n}`)));
-    assert.equal(receipts.size, 10_000);
-    await until(() => questions === 100);
-    await until(() => receipts.size === 0, "forgotten after a second");
-    receipts.onCommit([readOf("p", "room_x")]);
-    await receipts.stop();
-  } finally {
-    SqliteConnection.prototype.run = run;
-  }
+  });
+  receipts.onCommit(Array.from({ length: 12_000 }, (_, n) => readOf(`p${n % 120}`, `room_${n}`)));
+  assert.equal(receipts.size, 10_000);
+  await until(() => questions === 100);
+  await until(() => receipts.size === 0, "forgotten after a second");
+  receipts.onCommit([readOf("p", "room_x")]);
+  await receipts.stop();
   assert.deepEqual([receipts.size, questions], [0, 101]);
   assert.ok(most <= 4, `${most} at once`);
   receipts.onCommit([readOf("p", "room_x")]);
@@ -237,17 +234,13 @@ Deno.test("a read of many rooms takes one query, like that of a single room", as
     const { receipts } = await listen(gateway, alice, await createRoom(alice, ["bob"]));
     const { run } = SqliteConnection.prototype;
     let queryCount = 0;
-    SqliteConnection.prototype.run = function (...call: Parameters<typeof run>) {
+    using _replaced = replace(SqliteConnection.prototype, "run", function (...call: Parameters<typeof run>) {
       if (isQuestion(call[0])) queryCount++;
       return run.apply(this, call);
-    };
-    try {
-      ok(await bob.post("/v1/collaboration/unreads/read"));
-      await until(() => queryCount > 0);
-      await pause(50);
-    } finally {
-      SqliteConnection.prototype.run = run;
-    }
+    });
+    ok(await bob.post("/v1/collaboration/unreads/read"));
+    await until(() => queryCount > 0);
+    await pause(50);
     assert.deepEqual(receipts(), []);
     return queryCount;
   };

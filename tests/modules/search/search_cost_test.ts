@@ -7,6 +7,7 @@ import { SearchIndex } from "@/modules/search/search_index.ts";
 import { fillRoom, testSearch, waitForIndex } from "../../conformance/search_engines.ts";
 import { assertYields, measureCpuMs } from "../../cpu_time.ts";
 import { openGateway } from "../../harness.ts";
+import { replace } from "../../replace.ts";
 import { ok } from "../fixtures.ts";
 import { recordQueries } from "../query_log.ts";
 import { runSteps } from "../steps.ts";
@@ -81,15 +82,11 @@ Deno.test("very many combining marks are normalized in bounded pieces", async ()
 function countLookups(work: () => unknown): number {
   const { get } = Map.prototype;
   let count = 0;
-  Map.prototype.get = function (key) {
+  using _replaced = replace(Map.prototype, "get", function (key) {
     count++;
     return get.call(this, key);
-  };
-  try {
-    work();
-  } finally {
-    Map.prototype.get = get;
-  }
+  });
+  work();
   return count;
 }
 

@@ -6,6 +6,7 @@ import { SearchIndex } from "@/modules/search/mod.ts";
 import { IndexProgressStore } from "@/modules/search/progress_store.ts";
 import { IndexThrottle, type ThrottleTime } from "@/modules/search/index_throttle.ts";
 import { openGateway } from "../../harness.ts";
+import { replace } from "../../replace.ts";
 import { pause, until } from "../../wait.ts";
 
 /** A clock that the test advances; pauses advance it as well and end at once, unless `isHeld`. */
@@ -108,24 +109,19 @@ Deno.test("SearchIndexer.stop ends a pause within a backlog, and the next start 
 Deno.test("SearchIndexer.stop resolves when its look for rooms to index has ended", async () => {
   await using gateway = await openGateway({ SVC_SEARCH: "off" });
   const { store } = gateway.app;
-  const { laggingInAllTenants } = IndexProgressStore.prototype;
   const [looking, found] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  IndexProgressStore.prototype.laggingInAllTenants = async () => {
+  using _replaced = replace(IndexProgressStore.prototype, "laggingInAllTenants", async () => {
     looking.resolve();
     await found.promise;
     return [];
-  };
-  try {
-    const indexer = new SearchIndexer({ store, index: new SearchIndex(store), stream: messageStream });
-    indexer.start();
-    await looking.promise;
-    let hasStopped = false;
-    const stopping = indexer.stop().then(() => hasStopped = true);
-    await pause(20);
-    assert.equal(hasStopped, false);
-    found.resolve();
-    await stopping;
-  } finally {
-    IndexProgressStore.prototype.laggingInAllTenants = laggingInAllTenants;
-  }
+  });
+  const indexer = new SearchIndexer({ store, index: new SearchIndex(store), stream: messageStream });
+  indexer.start();
+  await looking.promise;
+  let hasStopped = false;
+  const stopping = indexer.stop().then(() => hasStopped = true);
+  await pause(20);
+  assert.equal(hasStopped, false);
+  found.resolve();
+  await stopping;
 });

@@ -4,6 +4,7 @@ import * as Y from "yjs";
 import { JobRunner } from "@/adapters/job/runner.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
+import { replace } from "../../replace.ts";
 import { slowTest } from "../../tier.ts";
 import { download as downloadFile, FILES, pngHeader, sha256, upload } from "../file/file_harness.ts";
 import {
@@ -473,22 +474,18 @@ Deno.test("an export that ends at the record of a file leaves nothing open", asy
   const { boss } = await createContent(gateway);
   const { write } = Deno.FsFile.prototype;
   let failures = 0;
-  Deno.FsFile.prototype.write = function (chunk): Promise<number> {
+  using _replaced = replace(Deno.FsFile.prototype, "write", function (chunk): Promise<number> {
     const isRecord = new TextDecoder().decode(chunk.subarray(0, 20)).startsWith('{"type":"file"');
     return isRecord && failures++ === 0
       ? Promise.reject(new Error("No space left on device"))
       : write.call(this, chunk);
-  };
-  try {
-    const { id } = ok(await boss.post(EXPORTS, { kind: "tenant" }));
-    await gateway.runJobs();
-    gateway.clock.advance(3_600_000);
-    await gateway.runJobs();
-    const { state } = ok(await (await gateway.as("boss", { role: "owner" })).get(`${EXPORTS}/${id}`));
-    assert.deepEqual([state, failures > 1], ["done", true]);
-  } finally {
-    Deno.FsFile.prototype.write = write;
-  }
+  });
+  const { id } = ok(await boss.post(EXPORTS, { kind: "tenant" }));
+  await gateway.runJobs();
+  gateway.clock.advance(3_600_000);
+  await gateway.runJobs();
+  const { state } = ok(await (await gateway.as("boss", { role: "owner" })).get(`${EXPORTS}/${id}`));
+  assert.deepEqual([state, failures > 1], ["done", true]);
 });
 
 Deno.test("an import that was only asleep while it stored a file takes nothing from the run that took its place", async () => {

@@ -6,11 +6,11 @@ import type { VectorModule } from "@/modules/vector/module.ts";
 import { VectorSearch } from "@/modules/vector/vector_search.ts";
 import { estimateTokens } from "@/core/text/tokens.ts";
 import { testOnEngines, testOnPostgres } from "../../engines.ts";
-import { eventually } from "../../wait.ts";
+import { createTemporaryFolder } from "../../temporary_folder.ts";
+import { eventually, pause } from "../../wait.ts";
 import { openGateway } from "../../harness.ts";
 import { hashingVector } from "../../hashing_embedder.ts";
 import { ScriptedModels } from "../../scripted_models.ts";
-import { tmpdir } from "node:os";
 import { countVectors, createRoom, embedAll, EMBEDDING, idsOf, openVectorGateway, search } from "./vector_fixture.ts";
 import { search as searchWhileModelFails } from "../fixtures.ts";
 
@@ -77,12 +77,11 @@ testOnEngines(
 );
 
 Deno.test("an embedding model with other dimensions is built beside the old one, and switched to once", async () => {
-  const folder = `${tmpdir()}/vector-test-${crypto.randomUUID()}`;
-  await Deno.mkdir(folder, { recursive: true });
+  await using folder = await createTemporaryFolder();
   const dimensionsOf = (model: string) => model === "large" ? 512 : 384;
   const create = (models: string) => {
     const scripted = new ScriptedModels(undefined, (text, { model }) => hashingVector(text, dimensionsOf(model)));
-    const settings = { ...EMBEDDING, SVC_AI_EMBEDDING_MODEL: models, SVC_DATABASE_URL: `sqlite:${folder}/db` };
+    const settings = { ...EMBEDDING, SVC_AI_EMBEDDING_MODEL: models, SVC_DATABASE_URL: `sqlite:${folder.path}/db` };
     return openGateway(settings, { models: scripted });
   };
   const texts = Array.from({ length: 40 }, (_, at) => `valve number ${at}`);
@@ -109,14 +108,13 @@ Deno.test("an embedding model with other dimensions is built beside the old one,
     if (!models.has(body.model)) switches++;
     models.add(body.model);
     if (body.model === "large" && body.building === null) break;
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await pause(10);
   }
   await gateway.runJobs();
   const { body } = await alice.get(STATUS);
   assert.deepEqual([body.model, body.dimensions, body.vectors, body.building], ["large", 512, 40, null]);
   assert.ok(switches <= 2, "from one to the other, and not back");
   assert.equal(await countVectors(gateway), 40, "nothing of the old ones is left");
-  await Deno.remove(folder, { recursive: true });
 });
 
 testOnEngines(
