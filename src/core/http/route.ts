@@ -111,6 +111,16 @@ export function routeSchema(schema: z.ZodType): Record<string, unknown> {
   return rest;
 }
 
+/** A body of JSON, for the document. */
+export function jsonBody(schema: object, example: unknown): Record<string, unknown> {
+  return { required: true, content: { "application/json": { schema, example } } };
+}
+
+/** A response of JSON, for the document. */
+export function jsonResponse(description: string, schema: object): Record<string, unknown> {
+  return { description, content: { "application/json": { schema } } };
+}
+
 /** Parses the query of a route as strictly as that of an operation: no unknown parameters, each at most once. */
 export function parseQuery<Shape extends z.ZodRawShape>(
   request: Request,

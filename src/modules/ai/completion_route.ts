@@ -3,7 +3,7 @@ import { parse } from "@/core/dispatch.ts";
 import { eventBody } from "@/core/http/event_stream.ts";
 import { Fault, type FaultCode } from "@/core/fault.ts";
 import { failureOf, logOf } from "@/core/log.ts";
-import type { Route } from "@/core/http/route.ts";
+import { jsonBody, type Route } from "@/core/http/route.ts";
 import { MINUTE_MS } from "@/core/time/clock.ts";
 import type { ModelPart } from "@/ports/model.ts";
 import type { CompletionService } from "./completion_service.ts";
@@ -48,15 +48,9 @@ export function completionRoute(completions: Completions, path: string, stallMs 
     hasNoTimeout: true,
     faults: [...COMPLETION_FAULTS, "validation_failed", "unknown_field"],
     document: {
-      requestBody: {
-        required: true,
-        content: {
-          "application/json": {
-            schema: { $ref: "#/components/schemas/CompletionCreateRequest" },
-            example: { messages: [{ role: "user", text: "Summarize: the release moved to Friday." }] },
-          },
-        },
-      },
+      requestBody: jsonBody({ $ref: "#/components/schemas/CompletionCreateRequest" }, {
+        messages: [{ role: "user", text: "Summarize: the release moved to Friday." }],
+      }),
       responses: {
         200: {
           description: "The response as server-sent events",

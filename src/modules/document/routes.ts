@@ -4,7 +4,7 @@ import { exampleId } from "@/core/id.ts";
 import { readBytes } from "@/core/http/request.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
-import { contentDisposition, parseQuery, type Route, type RouteDocument } from "@/core/http/route.ts";
+import { contentDisposition, jsonResponse, parseQuery, type Route, type RouteDocument } from "@/core/http/route.ts";
 import { z } from "@zod/zod";
 import { type ContentService, updateTooLarge } from "./content/service.ts";
 import { STATES_MAX_CHARS } from "./limits.ts";
@@ -51,12 +51,7 @@ const DOCUMENT_READ_YJS_DOCUMENT: RouteDocument = {
 const DOCUMENT_WRITE_YJS_DOCUMENT: RouteDocument = {
   parameters: [documentId],
   requestBody: { required: true, content: binary },
-  responses: {
-    200: {
-      description: "Merged",
-      content: { "application/json": { schema: { $ref: "#/components/schemas/DocumentContentChange" } } },
-    },
-  },
+  responses: { 200: jsonResponse("Merged", { $ref: "#/components/schemas/DocumentContentChange" }) },
 };
 const DOCUMENT_SYNC_DOCUMENT: RouteDocument = {
   parameters: [{

@@ -5,7 +5,14 @@ import { parse } from "@/core/dispatch.ts";
 import { Fault, notVisible } from "@/core/fault.ts";
 import { Slots } from "@/core/limit/slots.ts";
 import type { Context } from "@/core/operation.ts";
-import { parseQuery, type Route, type RouteCall, type RouteDocument, routeSchema } from "@/core/http/route.ts";
+import {
+  jsonResponse,
+  parseQuery,
+  type Route,
+  type RouteCall,
+  type RouteDocument,
+  routeSchema,
+} from "@/core/http/route.ts";
 import { type RoomAccess, RoomId } from "@/modules/room/mod.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { z } from "@zod/zod";
@@ -86,9 +93,8 @@ const FILE_UPLOAD_DOCUMENT: RouteDocument = {
   },
   responses: {
     201: {
-      description: "Created",
+      ...jsonResponse("Created", { $ref: "#/components/schemas/StoredFile" }),
       headers: { Location: { $ref: "#/components/headers/Location" } },
-      content: { "application/json": { schema: { $ref: "#/components/schemas/StoredFile" } } },
     },
   },
 };

@@ -3,7 +3,7 @@ import { z } from "@zod/zod";
 import { parse } from "@/core/dispatch.ts";
 import type { Rate } from "@/core/operation.ts";
 import { clientOf } from "@/core/http/request.ts";
-import { type Route, routeSchema } from "@/core/http/route.ts";
+import { jsonBody, jsonResponse, type Route, routeSchema } from "@/core/http/route.ts";
 import { Join, Joined } from "./schema.ts";
 import type { InvitationService } from "./service.ts";
 import { SIGN_IN_COOKIE } from "./sign_in_cookie.ts";
@@ -39,16 +39,8 @@ export function joinRoute(invitations: InvitationService): Route {
     ],
     get document() {
       return {
-        requestBody: {
-          required: true,
-          content: { "application/json": { schema: routeSchema(Join), example: EXAMPLE } },
-        },
-        responses: {
-          "201": {
-            description: "The principal and its new token",
-            content: { "application/json": { schema: joinedSchema() } },
-          },
-        },
+        requestBody: jsonBody(routeSchema(Join), EXAMPLE),
+        responses: { "201": jsonResponse("The principal and its new token", joinedSchema()) },
       };
     },
     async handle(request, call) {

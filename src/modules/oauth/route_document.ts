@@ -1,4 +1,5 @@
 // How the OAuth endpoints are described in the OpenAPI document; their formats are those of the standards.
+import { jsonBody, jsonResponse } from "@/core/http/route.ts";
 
 type Json = Record<string, unknown>;
 
@@ -13,11 +14,11 @@ const ERROR = {
 };
 
 export function jsonResponseDocument(description: string): Json {
-  return { description, content: { "application/json": { schema: ANY_OBJECT } } };
+  return jsonResponse(description, ANY_OBJECT);
 }
 
 export function oauthErrorDocument(description: string): Json {
-  return { description, content: { "application/json": { schema: ERROR } } };
+  return jsonResponse(description, ERROR);
 }
 
 /** A form with text fields. */
@@ -46,5 +47,5 @@ export function registrationDocument(): Json {
   };
   const schema = { type: "object", properties, required: ["redirect_uris"], additionalProperties: true };
   const example = { client_name: "Notes", redirect_uris: ["https://notes.example.com/callback"] };
-  return { required: true, content: { "application/json": { schema, example } } };
+  return jsonBody(schema, example);
 }

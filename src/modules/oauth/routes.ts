@@ -2,7 +2,7 @@
 import { Fault } from "@/core/fault.ts";
 import type { Rate } from "@/core/operation.ts";
 import { readBytes } from "@/core/http/request.ts";
-import { type Route, routeSchema } from "@/core/http/route.ts";
+import { jsonResponse, type Route, routeSchema } from "@/core/http/route.ts";
 import { isSafeText } from "@/core/text/text.ts";
 import type { AuthorizationRequests } from "./authorization_request.ts";
 import type { Clients } from "./clients.ts";
@@ -92,12 +92,7 @@ function clientRoute({ requests }: Deps): Route {
     get document() {
       return {
         examples: { id: "5kXGd0GBYhH2cWd0sYtS0Q" },
-        responses: {
-          "200": {
-            description: "The application, as it names itself",
-            content: { "application/json": { schema: routeSchema(OauthClient) } },
-          },
-        },
+        responses: { "200": jsonResponse("The application, as it names itself", routeSchema(OauthClient)) },
       };
     },
     handle: (_request, { params: { id = "" } }) => Response.json(clientOf(requests.require(id))),

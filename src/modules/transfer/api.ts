@@ -5,7 +5,7 @@ import { exampleId } from "@/core/id.ts";
 import type { ModuleApi } from "@/core/module.ts";
 import { pageSchema } from "@/core/page.ts";
 import { defineOperation, type Operation, Outcome } from "@/core/operation.ts";
-import { parseQuery, type Route } from "@/core/http/route.ts";
+import { jsonResponse, parseQuery, type Route } from "@/core/http/route.ts";
 import { enforceMinimumRate } from "@/modules/file/mod.ts";
 import { toPage } from "./export/page.ts";
 import { EXPORT_ACCESS, type ExportService } from "./export/service.ts";
@@ -185,12 +185,7 @@ function uploadRoute(imports: ImportService): Route {
         required: true,
         content: { "application/octet-stream": { schema: { type: "string", format: "binary" } } },
       },
-      responses: {
-        "202": {
-          description: "The import is queued",
-          content: { "application/json": { schema: { $ref: "#/components/schemas/TransferImport" } } },
-        },
-      },
+      responses: { "202": jsonResponse("The import is queued", { $ref: "#/components/schemas/TransferImport" }) },
     },
     async handle(request, { actor, params }) {
       if (request.body === null) throw new Fault("bad_request", "The archive is empty");

@@ -12,7 +12,7 @@ import { failureOf, logOf } from "@/core/log.ts";
 import type { Metrics } from "@/core/metrics.ts";
 import type { Operation } from "@/core/operation.ts";
 import { clientOf } from "@/core/http/request.ts";
-import { parseQuery, type Route, type RouteCall } from "@/core/http/route.ts";
+import { jsonBody, jsonResponse, parseQuery, type Route, type RouteCall } from "@/core/http/route.ts";
 import { Places } from "@/core/limit/slots.ts";
 import type { Bus } from "@/ports/bus.ts";
 import { originNotAllowed, type OriginRules, tenantOriginCheck } from "../shared/origin.ts";
@@ -123,26 +123,18 @@ export class McpEndpoint {
             schema: { type: "boolean" },
           },
         ],
-        requestBody: {
-          required: true,
-          content: {
-            "application/json": { schema: MESSAGE, example: { jsonrpc: "2.0", id: 1, method: "tools/list" } },
-          },
-        },
+        requestBody: jsonBody(MESSAGE, { jsonrpc: "2.0", id: 1, method: "tools/list" }),
         responses: {
           "200": {
             description: "The result, as JSON or as a stream",
             content: { "application/json": { schema: MESSAGE }, "text/event-stream": { schema: { type: "string" } } },
           },
           "202": { description: "A notification was accepted" },
-          "400": {
-            description: "The message is not valid, with the protocol's own error where it is a message",
-            content: { "application/json": { schema: MESSAGE } },
-          },
-          "406": {
-            description: "The Accept header excludes JSON or a stream; both are needed",
-            content: { "application/json": { schema: MESSAGE } },
-          },
+          "400": jsonResponse(
+            "The message is not valid, with the protocol's own error where it is a message",
+            MESSAGE,
+          ),
+          "406": jsonResponse("The Accept header excludes JSON or a stream; both are needed", MESSAGE),
         },
       },
       handle: (request, call) => this.#handle(request, call),

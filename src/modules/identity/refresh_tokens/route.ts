@@ -1,7 +1,7 @@
 // The endpoint of refresh tokens. A route, since operations require a bearer token.
 import { parse } from "@/core/dispatch.ts";
 import type { Rate } from "@/core/operation.ts";
-import { type Route, routeSchema } from "@/core/http/route.ts";
+import { jsonBody, jsonResponse, type Route, routeSchema } from "@/core/http/route.ts";
 import { Refresh, Refreshed } from "../schema.ts";
 import type { RefreshTokenService } from "./service.ts";
 
@@ -35,16 +35,8 @@ export function refreshRoute(refreshTokens: RefreshTokenService, rate: Rate): Ro
     ],
     get document() {
       return {
-        requestBody: {
-          required: true,
-          content: { "application/json": { schema: routeSchema(Refresh), example: EXAMPLE } },
-        },
-        responses: {
-          "200": {
-            description: "New access token and refresh token",
-            content: { "application/json": { schema: routeSchema(Refreshed) } },
-          },
-        },
+        requestBody: jsonBody(routeSchema(Refresh), EXAMPLE),
+        responses: { "200": jsonResponse("New access token and refresh token", routeSchema(Refreshed)) },
       };
     },
     async handle(_request, call) {
