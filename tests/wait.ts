@@ -1,4 +1,5 @@
 // Waiting: for what is to happen, and for nothing at all.
+import { replace } from "./replace.ts";
 
 /** How long to wait for what must happen: longer than the busiest machine takes for anything. */
 export const WAIT_MS = 60_000;
@@ -54,10 +55,14 @@ export function blockThread(ms: number): void {
 
 /** Until it is disposed of, no time passes by `performance.now`: nothing is late, however slow the machine is. */
 export function stopTime(): Disposable {
-  const { now } = performance;
   const stoppedAt = performance.now();
-  performance.now = () => stoppedAt;
-  return { [Symbol.dispose]: () => void (performance.now = now) };
+  return replace(performance, "now", () => stoppedAt);
+}
+
+/** Until it is disposed of, to look at `performance.now` takes so long: what asks whether its slice is over has to pause. */
+export function slowTime(stepMs: number): Disposable {
+  let passedMs = 0;
+  return replace(performance, "now", () => monotonicMs() + (passedMs += stepMs));
 }
 
 /** Counts the ticks of the thread, in which it serves others, until it is disposed of. */

@@ -6,6 +6,7 @@ import { createOutbound } from "@/adapters/outbound/http.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Blobs } from "@/ports/blob.ts";
 import { createTemporaryFolder } from "../temporary_folder.ts";
+import { replace } from "../replace.ts";
 import { eventually, pause } from "../wait.ts";
 import { openS3Blobs, startS3Server } from "./s3.ts";
 
@@ -138,18 +139,14 @@ for (const [name, open] of [["disk", openDisk], ["s3", openS3]] as const) {
 Deno.test("what a process that died left unfinished is deleted a day later, also while its store runs", async () => {
   await using folder = await createTemporaryFolder();
   const { now } = Date;
-  try {
-    const blobs = new DiskBlobs(folder.path);
-    await blobs.put("first", chunksOf(randomBytes(10)));
-    await Deno.writeTextFile(`${folder.path}/incoming/left`, "half");
-    await blobs.put("second", chunksOf(randomBytes(10)));
-    assert.equal((await namesIn(`${folder.path}/incoming`)).length, 1);
-    Date.now = () => now() + 25 * 3_600_000;
-    await blobs.put("third", chunksOf(randomBytes(10)));
-    assert.deepEqual(await namesIn(`${folder.path}/incoming`), []);
-  } finally {
-    Date.now = now;
-  }
+  const blobs = new DiskBlobs(folder.path);
+  await blobs.put("first", chunksOf(randomBytes(10)));
+  await Deno.writeTextFile(`${folder.path}/incoming/left`, "half");
+  await blobs.put("second", chunksOf(randomBytes(10)));
+  assert.equal((await namesIn(`${folder.path}/incoming`)).length, 1);
+  using _later = replace(Date, "now", () => now() + 25 * 3_600_000);
+  await blobs.put("third", chunksOf(randomBytes(10)));
+  assert.deepEqual(await namesIn(`${folder.path}/incoming`), []);
 });
 
 Deno.test("an S3 store that is down or refuses the credentials is unavailable, and its response is only logged", async () => {

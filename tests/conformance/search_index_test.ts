@@ -27,6 +27,7 @@ import { testOnPostgres } from "../engines.ts";
 import { type Harness, openGateway } from "../harness.ts";
 import { createTemporaryFolder } from "../temporary_folder.ts";
 import { fillRoom, testSearch, waitForIndex } from "./search_engines.ts";
+import { replace } from "../replace.ts";
 import { allEnded, WAIT_MS } from "../wait.ts";
 import { completeSearch, createCallers, ok } from "../modules/fixtures.ts";
 import { recordQueries } from "../modules/query_log.ts";
@@ -188,18 +189,14 @@ testOnPostgres("search finds an edit whose event is trimmed while its room is in
   const { findBetween } = IndexedMessageStore.prototype;
   let dropped: number | undefined;
   const outside = AsyncLocalStorage.snapshot();
-  try {
-    IndexedMessageStore.prototype.findBetween = async function (...asked) {
-      // As from another node, outside of the transaction that indexes.
-      dropped ??= await outside(() => gateway.app.store.log.trim(0, 0));
-      return await findBetween.apply(this, asked);
-    };
-    assert.equal((await alice.patch(`/v1/messages/${id}`, { text: "changed" })).status, 200);
-    assert.equal((await completeSearch(() => alice.get("/v1/search?q=changed"))).totalEstimate, 1);
-    assert.ok((dropped ?? 0) > 0);
-  } finally {
-    IndexedMessageStore.prototype.findBetween = findBetween;
-  }
+  using _trimmed = replace(IndexedMessageStore.prototype, "findBetween", async function (...asked) {
+    // As from another node, outside of the transaction that indexes.
+    dropped ??= await outside(() => gateway.app.store.log.trim(0, 0));
+    return await findBetween.apply(this, asked);
+  });
+  assert.equal((await alice.patch(`/v1/messages/${id}`, { text: "changed" })).status, 200);
+  assert.equal((await completeSearch(() => alice.get("/v1/search?q=changed"))).totalEstimate, 1);
+  assert.ok((dropped ?? 0) > 0);
 });
 
 testSearch(

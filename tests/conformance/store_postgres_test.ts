@@ -14,7 +14,7 @@ import type { MigrationOwner } from "@/core/migration.ts";
 import { UniqueViolation } from "@/ports/store.ts";
 import { captureLog } from "../log_capture.ts";
 import { postgresUrl } from "../tier.ts";
-import { stopTime, until, WAIT_MS } from "../wait.ts";
+import { countTicks, stopTime, until, WAIT_MS } from "../wait.ts";
 import { idempotencySuite } from "./idempotency_suite.ts";
 import { jobSuite } from "./job_suite.ts";
 import { createTemporarySchema, type Notes, notes, PATIENT, postgresBackend } from "./store_backends.ts";
@@ -315,18 +315,15 @@ if (url !== undefined) {
     const cpu = new CpuBudget({ percent: 10, tenantPercent: 50 });
     const rows = sql<{ n: number }>`select n from generate_series(1, 500) n`;
     // What each of them counts for fills a tick.
-    let tick = 0;
-    const isOver = { now: false };
-    const count = (): void => void (isOver.now || (tick++, setImmediate(count)));
+    using now = countTicks();
     const ticks: number[] = [];
-    setImmediate(count);
     await Promise.all(
       Array.from(
         { length: 20 },
-        (_, n) => chargeTo(cpu.accountOfKey(`large/${n}`), () => rows.execute(store.db)).then(() => ticks.push(tick)),
+        (_, n) =>
+          chargeTo(cpu.accountOfKey(`large/${n}`), () => rows.execute(store.db)).then(() => ticks.push(now.count)),
       ),
     );
-    isOver.now = true;
     assert.equal(new Set(ticks).size, 20, ticks.join());
     const writer = cpu.accountOfKey("large/writer");
     await chargeTo(writer, () => store.write(({ db }) => rows.execute(db)));

@@ -6,6 +6,7 @@ import { WriteQueue } from "@/adapters/store/write_queue.ts";
 import { chargeTo, currentAccount } from "@/core/caller.ts";
 import { nextTick, systemClock } from "@/core/time/clock.ts";
 import { CpuBudget } from "@/core/limit/cpu_budget.ts";
+import { replace } from "../replace.ts";
 
 /** A connection without a database, that can be made to fail. */
 class FakeConnection implements SqlConnection {
@@ -156,9 +157,7 @@ class WorkingConnection extends FakeConnection {
 
 Deno.test("write queue: a commit on this thread is charged by what each writer wrote, a small one is not charged", async () => {
   const connection = new WorkingConnection();
-  const { now } = performance;
-  performance.now = () => connection.workedMs;
-  using _clock = { [Symbol.dispose]: () => void (performance.now = now) };
+  using _clock = replace(performance, "now", () => connection.workedMs);
   const queue = queueWith({ connections: [connection], isExclusive: true });
   const budget = new CpuBudget({ percent: 10 });
   const spent = async (...lengths: number[]): Promise<number[]> => {
@@ -181,9 +180,7 @@ Deno.test("write queue: a commit on this thread is charged by what each writer w
 
 Deno.test("write queue: a batch is followed by a pause if it was of one tenant among several", async () => {
   const connection = new WorkingConnection();
-  const { now } = performance;
-  performance.now = () => connection.workedMs;
-  using _clock = { [Symbol.dispose]: () => void (performance.now = now) };
+  using _clock = replace(performance, "now", () => connection.workedMs);
   const rests: number[] = [];
   const queue = queueWith({
     connections: [connection],

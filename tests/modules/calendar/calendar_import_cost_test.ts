@@ -7,7 +7,7 @@ import { AgendaStore } from "@/modules/calendar/agenda_store.ts";
 import { parseIcs } from "@/modules/calendar/ics/file.ts";
 import { assertYields } from "../../cpu_time.ts";
 import { testOnEngines } from "../../engines.ts";
-import { allEnded, countTicks, until } from "../../wait.ts";
+import { allEnded, countTicks, slowTime, until } from "../../wait.ts";
 import { createCaller } from "../fixtures.ts";
 import { CALENDAR, expectStatus, openCalendarFixture } from "./calendar_fixture.ts";
 
@@ -76,11 +76,8 @@ Deno.test("occurrences of a series are found in slices, for a list and for free/
   const rrule = "FREQ=HOURLY;BYDAY=MO";
   expectStatus(await alice.post(`${CALENDAR}/events`, { title: "Often", start, durationMinutes: 15, rrule }), 201);
   const range = { from: "2026-01-01T00:00:00Z", to: "2026-10-01T00:00:00Z" };
-  const { now } = performance;
   // A slice of time passes with every step.
-  let timeMs = now.call(performance);
-  performance.now = () => timeMs += 4;
-  using _clock = { [Symbol.dispose]: () => void (performance.now = now) };
+  using _slow = slowTime(4);
   for (
     const read of [
       () => alice.get(`${CALENDAR}/events?${new URLSearchParams(range)}`),

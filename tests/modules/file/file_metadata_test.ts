@@ -26,6 +26,7 @@ import {
   webpWithMetadata,
 } from "./file_images.ts";
 import { openGateway } from "../../harness.ts";
+import { replace } from "../../replace.ts";
 import { download, sha256, upload } from "./file_harness.ts";
 import { assertProblem, createCallers, ok } from "../fixtures.ts";
 
@@ -251,11 +252,9 @@ Deno.test("stripMetadata reads very many segments and wrong lengths once, to the
 Deno.test("stripMetadata yields to others in content of tiny segments, for a bounded number of charged steps", async () => {
   const absurd = concatBytes([0xff, 0xd8], Buffer.alloc(4_000_000, jpegSegment(0xe1)), JPEG.subarray(2));
   const account = new CpuBudget({ percent: undefined }).accountOfKey("default/mallory");
-  const { now } = performance;
   let [timeMs, ticks, isOver] = [0, 0, false];
   // A slice of time passes with every step.
-  performance.now = () => timeMs += 4;
-  using _clock = { [Symbol.dispose]: () => void (performance.now = now) };
+  using _clock = replace(performance, "now", () => timeMs += 4);
   const stripping = chargeTo(account, () => strip(absurd, [65_536])).finally(() => isOver = true);
   for (; !isOver; ticks++) await new Promise((resolve) => setImmediate(resolve));
   assert.ok((await stripping).length < absurd.length);

@@ -8,6 +8,7 @@ import { fillRoom, testSearch, waitForIndex } from "../../conformance/search_eng
 import { assertYields, measureCpuMs } from "../../cpu_time.ts";
 import { openGateway } from "../../harness.ts";
 import { replace } from "../../replace.ts";
+import { countTicks, slowTime } from "../../wait.ts";
 import { ok } from "../fixtures.ts";
 import { recordQueries } from "../query_log.ts";
 import { runSteps } from "../steps.ts";
@@ -125,18 +126,10 @@ Deno.test("others have their turn between the words of a question, and between t
   await waitForIndex(alice);
   /** How often others had their turn, on a machine so slow that each step takes a slice. */
   const turnsOf = async (query: string, limit = 12): Promise<number> => {
-    const now = performance.now.bind(performance);
-    let [passedMs, turns, isOver] = [0, 0, false];
-    const count = (): void => void (isOver || (turns++, setImmediate(count)));
-    performance.now = () => now() + (passedMs += 4);
-    try {
-      setImmediate(count);
-      assert.equal(ok(await alice.get(`/v1/search?q=${query}&context=1&limit=${limit}`)).items.length, limit);
-    } finally {
-      isOver = true;
-      performance.now = now;
-    }
-    return turns;
+    using _slow = slowTime(4);
+    using ticks = countTicks();
+    assert.equal(ok(await alice.get(`/v1/search?q=${query}&context=1&limit=${limit}`)).items.length, limit);
+    return ticks.count;
   };
   const least = await turnsOf("anchor");
   assert.ok(await turnsOf(words.join("+")) >= least + words.length - 1);

@@ -4,7 +4,7 @@ import type { PublicationContext } from "npm:centrifuge@5.8.0";
 import { type Caller, openGateway } from "../../harness.ts";
 import { testOnEngines } from "../../engines.ts";
 import { SyncStore } from "@/modules/sync/store.ts";
-import { pause, until } from "../../wait.ts";
+import { countTicks, pause, slowTime, until } from "../../wait.ts";
 import { assertProblem, createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 import { SdkClient, serveGateway } from "../http_server.ts";
 
@@ -345,17 +345,9 @@ Deno.test("sync.read gives others their turn while it presents many rooms", asyn
   await using gateway = await openGateway();
   const alice = await createCaller(gateway, "alice");
   for (let n = 0; n < 20; n++) await createRoom(alice, []);
-  const now = performance.now.bind(performance);
-  let [passedMs, ticks, isOver] = [0, 0, false];
-  const count = (): void => void (isOver || (ticks++, setImmediate(count)));
   // As slow a machine as takes a slice for each room.
-  performance.now = () => now() + (passedMs += 5);
-  try {
-    setImmediate(count);
-    assert.equal((await start(alice)).rooms.length, 20);
-  } finally {
-    isOver = true;
-    performance.now = now;
-  }
-  assert.ok(ticks > 20, `${ticks} ticks`);
+  using _slow = slowTime(5);
+  using ticks = countTicks();
+  assert.equal((await start(alice)).rooms.length, 20);
+  assert.ok(ticks.count > 20, `${ticks.count} ticks`);
 });

@@ -1,7 +1,6 @@
 // Archives whose values are many or long: what is read of them is bounded, whatever the result.
 // Measures the work of its thread.
 import assert from "node:assert/strict";
-import { setImmediate } from "node:timers";
 import { z } from "@zod/zod";
 import { SqliteConnection } from "@/adapters/store/sqlite/connection.ts";
 import { zeroCounts } from "@/modules/transfer/schema.ts";
@@ -20,7 +19,9 @@ import { splitText } from "@/modules/transfer/import/split_text.ts";
 import * as taskLines from "@/modules/task/archive/records.ts";
 import { openGateway } from "../../harness.ts";
 import { cpuTimeMs, measureCpuMs, measureReferenceMs } from "../../cpu_time.ts";
+import { replace } from "../../replace.ts";
 import { slowTest } from "../../tier.ts";
+import { countTicks, slowTime } from "../../wait.ts";
 import { createRoom, sendMessage } from "../fixtures.ts";
 import { type Any, exportTenant, importArchive, skipCounts } from "./transfer_fixture.ts";
 import { createZip } from "./transfer_zip.ts";
@@ -234,26 +235,15 @@ Deno.test("an export gives others their turn after every part of a room", async 
     (_, n) => ({ ...row, id: `${id}${n}`, seq: 100 + n, client_message_id: null }),
   );
   await gateway.app.store.write((tx) => tx.insertMany("message", rows));
-  const { now } = performance;
   const { run } = SqliteConnection.prototype;
-  let [ticks, isOver, passed] = [0, false, 0];
   const pages: number[] = [];
-  const count = (): void => {
-    ticks++;
-    if (!isOver) setImmediate(count);
-  };
-  // To look at the time takes as long as a slice: whatever asks whether its slice is over has to pause.
-  performance.now = () => now.call(performance) + (passed += 5);
-  SqliteConnection.prototype.run = function (...call) {
-    if (call[0].startsWith('select * from "message"')) pages.push(ticks);
+  using _slow = slowTime(5);
+  using ticks = countTicks();
+  using _counted = replace(SqliteConnection.prototype, "run", function (...call) {
+    if (call[0].startsWith('select * from "message"')) pages.push(ticks.count);
     return run.apply(this, call);
-  };
-  try {
-    setImmediate(count);
-    await exportTenant(gateway, owner);
-  } finally {
-    [isOver, performance.now, SqliteConnection.prototype.run] = [true, now, run];
-  }
+  });
+  await exportTenant(gateway, owner);
   assert.ok(pages.length >= 6);
   assert.equal(new Set(pages).size, pages.length, "a tick reads one page");
 });
