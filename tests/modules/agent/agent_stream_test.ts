@@ -7,6 +7,7 @@ import { eventBody } from "@/core/http/event_stream.ts";
 import { RunPublisher } from "@/modules/agent/run/publisher.ts";
 import { RunStore } from "@/modules/agent/run/store.ts";
 import { RunNotices } from "@/modules/agent/run/ui_stream.ts";
+import { replace } from "../../replace.ts";
 import { eventually, pause, until } from "../../wait.ts";
 import { testOnEngines } from "../../engines.ts";
 import type { Caller } from "../../harness.ts";
@@ -159,20 +160,16 @@ for (const cause of ["it breaks off", "another node takes over"]) {
       );
       const { db } = fixture.gateway.app.store;
       const { reset } = RunPublisher.prototype;
-      RunPublisher.prototype.reset = function (run, step) {
+      using _noted = replace(RunPublisher.prototype, "reset", function (run, step) {
         stored.push(db.selectFrom("agent_run").select("text").where("id", "=", run.id).executeTakeFirst());
         reset.call(this, run, step);
-      };
-      try {
-        await fixture.mention(fixture.bob, "Go");
-        const { id } = await fixture.settled("running");
-        await until(async () => (await fixture.run(id)).text === "The wrong ");
-        if (cause === "it breaks off") gate.resolve();
-        else await endLease(fixture, id, "The wrong ");
-        await fixture.settled();
-      } finally {
-        RunPublisher.prototype.reset = reset;
-      }
+      });
+      await fixture.mention(fixture.bob, "Go");
+      const { id } = await fixture.settled("running");
+      await until(async () => (await fixture.run(id)).text === "The wrong ");
+      if (cause === "it breaks off") gate.resolve();
+      else await endLease(fixture, id, "The wrong ");
+      await fixture.settled();
       assert.deepEqual(await Promise.all(stored), [{ text: "" }]);
     },
   );

@@ -7,6 +7,7 @@ import { EditorAccess } from "@/modules/document/collaboration/editor_access.ts"
 import { EditorSocket } from "@/modules/document/collaboration/editor_socket.ts";
 import { testOnPostgres } from "../../engines.ts";
 import { captureLog } from "../../log_capture.ts";
+import { replace } from "../../replace.ts";
 import { allEnded, until } from "../../wait.ts";
 import { EditorFixture, recordRenewals, waitBriefly } from "./document_editor.ts";
 import { PATH } from "./document_fixture.ts";
@@ -512,25 +513,21 @@ Deno.test("a node that stops waits until the access of its editors is read", asy
   const ended: string[] = [];
   let begun = 0;
   const { revalidate } = EditorAccess.prototype;
-  EditorAccess.prototype.revalidate = async function (editor) {
+  using _held = replace(EditorAccess.prototype, "revalidate", async function (editor) {
     begun++;
     await gate.promise;
     await revalidate.call(this, editor);
     ended.push("reading");
-  };
-  try {
-    const editor = await server.openSyncedEditor(id, token("member"));
-    await until(() => begun > 0, "its access is read once it is connected");
-    await editor.disconnect();
-    const draining = documents.gateway.app.drain().then(() => ended.push("node"));
-    await Promise.race([draining, waitBriefly()]);
-    gate.resolve();
-    await draining;
-    assert.deepEqual([ended.length, ended.at(-1)], [begun + 1, "node"]);
-  } finally {
-    EditorAccess.prototype.revalidate = revalidate;
-    gate.resolve();
-  }
+  });
+  using _opened = { [Symbol.dispose]: gate.resolve };
+  const editor = await server.openSyncedEditor(id, token("member"));
+  await until(() => begun > 0, "its access is read once it is connected");
+  await editor.disconnect();
+  const draining = documents.gateway.app.drain().then(() => ended.push("node"));
+  await Promise.race([draining, waitBriefly()]);
+  gate.resolve();
+  await draining;
+  assert.deepEqual([ended.length, ended.at(-1)], [begun + 1, "node"]);
 });
 
 Deno.test("a node that stops logs no error about what editors have typed meanwhile", async () => {
@@ -542,30 +539,25 @@ Deno.test("a node that stops logs no error about what editors have typed meanwhi
   const { write } = store;
   const { receive } = EditorSocket.prototype;
   let frames = 0;
-  EditorSocket.prototype.receive = function (data) {
+  using _counted = replace(EditorSocket.prototype, "receive", function (data) {
     frames++;
     return receive.call(this, data);
-  };
-  store.write = async function (work, ...rest) {
+  });
+  using _held = replace(store, "write", async function (work, ...rest) {
     begun.resolve();
     await gate.promise;
     return await write.call(this, work, ...rest) as never;
-  };
-  try {
-    const records = await captureLog(["gateway", "document"], async () => {
-      for (let count = 0; count < 5; count++) editor.insert(0, "x");
-      await begun.promise;
-      await until(() => frames >= 5, "all wait for the first one");
-      const draining = documents.gateway.app.drain();
-      gate.resolve();
-      await draining;
-    });
-    assert.deepEqual(records.filter(({ level }) => level === "error").map(({ rawMessage }) => rawMessage), []);
-  } finally {
-    EditorSocket.prototype.receive = receive;
-    store.write = write;
+  });
+  using _opened = { [Symbol.dispose]: gate.resolve };
+  const records = await captureLog(["gateway", "document"], async () => {
+    for (let count = 0; count < 5; count++) editor.insert(0, "x");
+    await begun.promise;
+    await until(() => frames >= 5, "all wait for the first one");
+    const draining = documents.gateway.app.drain();
     gate.resolve();
-  }
+    await draining;
+  });
+  assert.deepEqual(records.filter(({ level }) => level === "error").map(({ rawMessage }) => rawMessage), []);
 });
 
 testOnPostgres(
