@@ -189,11 +189,15 @@ testOnPostgres("search finds an edit whose event is trimmed while its room is in
   const { findBetween } = IndexedMessageStore.prototype;
   let dropped: number | undefined;
   const outside = AsyncLocalStorage.snapshot();
-  using _trimmed = replace(IndexedMessageStore.prototype, "findBetween", async function (...asked) {
-    // As from another node, outside of the transaction that indexes.
-    dropped ??= await outside(() => gateway.app.store.log.trim(0, 0));
-    return await findBetween.apply(this, asked);
-  });
+  using _trimmed = replace(
+    IndexedMessageStore.prototype,
+    "findBetween",
+    async function (this: IndexedMessageStore, ...asked) {
+      // As from another node, outside of the transaction that indexes.
+      dropped ??= await outside(() => gateway.app.store.log.trim(0, 0));
+      return await findBetween.apply(this, asked);
+    },
+  );
   assert.equal((await alice.patch(`/v1/messages/${id}`, { text: "changed" })).status, 200);
   assert.equal((await completeSearch(() => alice.get("/v1/search?q=changed"))).totalEstimate, 1);
   assert.ok((dropped ?? 0) > 0);

@@ -2,7 +2,6 @@
 // Runs alone: it sees only expressions of modules that nothing has loaded yet.
 import assert from "node:assert/strict";
 import { analyse } from "npm:scslre@0.3.0";
-import { replace } from "../replace.ts";
 
 const SRC = new URL("../../src/", import.meta.url);
 /** These act when they are imported; the client needs a browser. */
@@ -57,15 +56,15 @@ async function recordExpressions(work: () => Promise<void>): Promise<Expression[
     if (location !== undefined) made.push({ location, source: expression.source, flags: expression.flags });
     return expression;
   };
-  using _replaced = replace(
-    globalThis,
-    "RegExp",
-    new Proxy(original, {
-      construct: (target, values, newTarget) => record(Reflect.construct(target, values, newTarget)),
-      apply: (target, self, values) => record(Reflect.apply(target, self, values)),
-    }),
-  );
-  await work();
+  globalThis.RegExp = new Proxy(original, {
+    construct: (target, values, newTarget) => record(Reflect.construct(target, values, newTarget)),
+    apply: (target, self, values) => record(Reflect.apply(target, self, values)),
+  });
+  try {
+    await work();
+  } finally {
+    globalThis.RegExp = original;
+  }
   return made;
 }
 

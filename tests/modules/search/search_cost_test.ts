@@ -83,7 +83,7 @@ Deno.test("very many combining marks are normalized in bounded pieces", async ()
 function countLookups(work: () => unknown): number {
   const { get } = Map.prototype;
   let count = 0;
-  using _replaced = replace(Map.prototype, "get", function (key) {
+  using _replaced = replace(Map.prototype, "get", function (this: Map<unknown, unknown>, key) {
     count++;
     return get.call(this, key);
   });

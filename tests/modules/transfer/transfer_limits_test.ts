@@ -239,7 +239,7 @@ Deno.test("an export gives others their turn after every part of a room", async 
   const pages: number[] = [];
   using _slow = slowTime(5);
   using ticks = countTicks();
-  using _counted = replace(SqliteConnection.prototype, "run", function (...call) {
+  using _counted = replace(SqliteConnection.prototype, "run", function (this: SqliteConnection, ...call) {
     if (call[0].startsWith('select * from "message"')) pages.push(ticks.count);
     return run.apply(this, call);
   });
