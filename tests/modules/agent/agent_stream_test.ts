@@ -160,7 +160,7 @@ for (const cause of ["it breaks off", "another node takes over"]) {
       );
       const { db } = fixture.gateway.app.store;
       const { reset } = RunPublisher.prototype;
-      using _noted = replace(RunPublisher.prototype, "reset", function (run, step) {
+      using _noted = replace(RunPublisher.prototype, "reset", function (this: RunPublisher, run, step) {
         stored.push(db.selectFrom("agent_run").select("text").where("id", "=", run.id).executeTakeFirst());
         reset.call(this, run, step);
       });

@@ -137,7 +137,7 @@ testOnEngines("an interrupted import resumes", async (environment) => {
   // The import's own write is cut off: others, such as those of the index of search, come when they will.
   const { putAll } = EventWriter.prototype;
   let isBroken = false;
-  using _replaced = replace(EventWriter.prototype, "putAll", async function (...batch) {
+  using _replaced = replace(EventWriter.prototype, "putAll", async function (this: EventWriter, ...batch) {
     if (isBroken || received === 0) return await putAll.apply(this, batch);
     isBroken = true;
     throw new Error("no more");

@@ -65,10 +65,14 @@ Deno.test("other rules are left to the rule engine", () => {
 Deno.test("a weekly series is expanded without the rule engine", () => {
   const between = RRuleTemporal.prototype.between;
   let asked = 0;
-  using _replaced = replace(RRuleTemporal.prototype, "between", function (...range: Parameters<typeof between>) {
-    asked++;
-    return between.apply(this, range);
-  });
+  using _replaced = replace(
+    RRuleTemporal.prototype,
+    "between",
+    function (this: RRuleTemporal, ...range: Parameters<typeof between>) {
+      asked++;
+      return between.apply(this, range);
+    },
+  );
   const series = { startLocal: "2026-01-05T09:00:00", timeZone: "Europe/Vienna", lastLocal: null };
   const [from, to] = [Date.parse("2026-03-23T00:00:00Z"), Date.parse("2026-04-06T00:00:00Z")];
   const startsOf = (rrule: string): string[] =>

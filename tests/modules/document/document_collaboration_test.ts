@@ -513,7 +513,7 @@ Deno.test("a node that stops waits until the access of its editors is read", asy
   const ended: string[] = [];
   let begun = 0;
   const { revalidate } = EditorAccess.prototype;
-  using _held = replace(EditorAccess.prototype, "revalidate", async function (editor) {
+  using _held = replace(EditorAccess.prototype, "revalidate", async function (this: EditorAccess, editor) {
     begun++;
     await gate.promise;
     await revalidate.call(this, editor);
@@ -539,11 +539,11 @@ Deno.test("a node that stops logs no error about what editors have typed meanwhi
   const { write } = store;
   const { receive } = EditorSocket.prototype;
   let frames = 0;
-  using _counted = replace(EditorSocket.prototype, "receive", function (data) {
+  using _counted = replace(EditorSocket.prototype, "receive", function (this: EditorSocket, data) {
     frames++;
     return receive.call(this, data);
   });
-  using _held = replace(store, "write", async function (work, ...rest) {
+  using _held = replace(store, "write", async function (this: typeof store, work, ...rest) {
     begun.resolve();
     await gate.promise;
     return await write.call(this, work, ...rest) as never;

@@ -156,7 +156,7 @@ testOnEngines(
         .where("type", "=", "member.updated").execute()).length;
     let updated = NaN;
     const { pendingRooms } = ProfileStore.prototype;
-    using _replaced = replace(ProfileStore.prototype, "pendingRooms", async function (...page) {
+    using _replaced = replace(ProfileStore.prototype, "pendingRooms", async function (this: ProfileStore, ...page) {
       // Between the first page of rooms and the second.
       if (page[2] !== "" && Number.isNaN(updated)) {
         updated = await published();

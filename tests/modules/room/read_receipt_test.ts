@@ -187,17 +187,21 @@ Deno.test("read receipts keep at most 10000 readers, run four queries at a time,
   });
   let [running, most, questions] = [0, 0, 0];
   const { run } = SqliteConnection.prototype;
-  using _replaced = replace(SqliteConnection.prototype, "run", async function (...call: Parameters<typeof run>) {
-    if (!isQuestion(call[0])) return await run.apply(this, call);
-    most = Math.max(most, ++running);
-    questions++;
-    try {
-      await pause(1);
-      return await run.apply(this, call);
-    } finally {
-      running--;
-    }
-  });
+  using _replaced = replace(
+    SqliteConnection.prototype,
+    "run",
+    async function (this: SqliteConnection, ...call: Parameters<typeof run>) {
+      if (!isQuestion(call[0])) return await run.apply(this, call);
+      most = Math.max(most, ++running);
+      questions++;
+      try {
+        await pause(1);
+        return await run.apply(this, call);
+      } finally {
+        running--;
+      }
+    },
+  );
   receipts.onCommit(Array.from({ length: 12_000 }, (_, n) => readOf(`p${n % 120}`, `room_${n}`)));
   assert.equal(receipts.size, 10_000);
   await until(() => questions === 100);
@@ -234,10 +238,14 @@ Deno.test("a read of many rooms takes one query, like that of a single room", as
     const { receipts } = await listen(gateway, alice, await createRoom(alice, ["bob"]));
     const { run } = SqliteConnection.prototype;
     let queryCount = 0;
-    using _replaced = replace(SqliteConnection.prototype, "run", function (...call: Parameters<typeof run>) {
-      if (isQuestion(call[0])) queryCount++;
-      return run.apply(this, call);
-    });
+    using _replaced = replace(
+      SqliteConnection.prototype,
+      "run",
+      function (this: SqliteConnection, ...call: Parameters<typeof run>) {
+        if (isQuestion(call[0])) queryCount++;
+        return run.apply(this, call);
+      },
+    );
     ok(await bob.post("/v1/collaboration/unreads/read"));
     await until(() => queryCount > 0);
     await pause(50);

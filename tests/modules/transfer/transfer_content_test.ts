@@ -474,7 +474,7 @@ Deno.test("an export that ends at the record of a file leaves nothing open", asy
   const { boss } = await createContent(gateway);
   const { write } = Deno.FsFile.prototype;
   let failures = 0;
-  using _replaced = replace(Deno.FsFile.prototype, "write", function (chunk): Promise<number> {
+  using _replaced = replace(Deno.FsFile.prototype, "write", function (this: Deno.FsFile, chunk): Promise<number> {
     const isRecord = new TextDecoder().decode(chunk.subarray(0, 20)).startsWith('{"type":"file"');
     return isRecord && failures++ === 0
       ? Promise.reject(new Error("No space left on device"))
