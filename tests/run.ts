@@ -1,6 +1,7 @@
 // Runs the tests of a tier: `quick` needs no server and little time, `all` is every test. See README.md in this folder.
 // To load the app takes longer than most test files run, so files share a few workers of the test runner, each of which loads
-// it once. Files that measure the work of their thread share one with each other only, as others may leave work behind.
+// it once. Files that measure the work of their thread share one with each other only, as others may leave work behind; so do
+// those that start processes, which mostly wait.
 // A file with "Runs alone" in a comment has a worker of its own, as it measures memory or imports.
 import { basename, dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -9,8 +10,6 @@ type TestFile = { path: string; text: string };
 
 const FOLDER = import.meta.dirname ?? "";
 const ROOT = dirname(FOLDER);
-/** Tests in these folders start processes, and load little of the app themselves. */
-const PROCESS_DIRECTORIES = ["e2e", "fault"];
 const RUNS_ALONE = /^\/\/ .*\bRuns alone\b/m;
 const MEASURES_WORK = /^\/\/ Measures the work of its thread\b/m;
 
@@ -77,33 +76,37 @@ async function findTests(folder: string): Promise<TestFile[]> {
 }
 
 /**
- * What each runner starts, the longest first. Files that need a worker of their own, most of which wait for processes, have a runner
- * beside that of the modules which import about as much text each, and mostly compute. The quick tier, where these files have little
- * to do, has one runner for all.
+ * What each runner starts, the longest first. Files that start processes, most of which wait for them, have a runner beside that of
+ * the modules which mostly compute. The quick tier, where these files have little to do, has one runner for all.
  */
 async function writeEntries(files: readonly TestFile[]): Promise<string[][]> {
-  const { process = [], alone = [], measure = [], together = [] } = Object.groupBy(files, kindOf);
-  const total = together.reduce((sum, { text }) => sum + text.length, 0);
+  const { alone = [], measure = [], e2e = [], fault = [], share = [] } = Object.groupBy(files, kindOf);
+  const shares = await writeShares("share", share, WORKERS);
+  const isQuick = tier === "quick";
+  const others = [
+    ...await writeShares("e2e", e2e, isQuick ? 1 : 4),
+    ...await writeShares("fault", fault, 3),
+    ...await writeShares("measure", measure, isQuick ? 1 : 3),
+    ...alone.map(({ path }) => path),
+  ];
+  return isQuick ? [[...shares, ...others]] : [others, shares];
+}
+
+/** Modules that import about as much text each, and whose files share a worker. */
+async function writeShares(name: string, files: readonly TestFile[], count: number): Promise<string[]> {
+  const total = files.reduce((sum, { text }) => sum + text.length, 0);
   let length = 0;
-  const shares = Map.groupBy(together, ({ text }) => Math.ceil((length += text.length) / total * WORKERS));
-  const entries = await Promise.all([...shares].map(([share, members]) => writeEntry(`share_${share}`, members)));
-  if (tier !== "quick") return [pathsOf([...process, ...measure, ...alone]), entries];
-  return [[...entries, await writeEntry("measure", measure), await writeEntry("process", process), ...pathsOf(alone)]];
+  const shares = Map.groupBy(files, ({ text }) => Math.ceil((length += text.length) / total * count));
+  return await Promise.all([...shares].map(async ([share, members]) => {
+    const entry = join(entryDirectory, `${name}_${share}.ts`);
+    await Deno.writeTextFile(entry, members.map(({ path }) => `import "${pathToFileURL(path)}";\n`).join(""));
+    return entry;
+  }));
 }
 
-function pathsOf(files: readonly TestFile[]): string[] {
-  return files.map(({ path }) => path);
-}
-
-/** A module that imports files, which share a worker. */
-async function writeEntry(name: string, files: readonly TestFile[]): Promise<string> {
-  const entry = join(entryDirectory, `${name}.ts`);
-  await Deno.writeTextFile(entry, files.map(({ path }) => `import "${pathToFileURL(path)}";\n`).join(""));
-  return entry;
-}
-
-function kindOf({ path, text }: TestFile): "process" | "alone" | "measure" | "together" {
-  if (PROCESS_DIRECTORIES.includes(basename(dirname(path)))) return "process";
+function kindOf({ path, text }: TestFile): "e2e" | "fault" | "alone" | "measure" | "share" {
+  const folder = basename(dirname(path));
+  if (folder === "e2e" || folder === "fault") return folder;
   if (RUNS_ALONE.test(text)) return "alone";
-  return MEASURES_WORK.test(text) ? "measure" : "together";
+  return MEASURES_WORK.test(text) ? "measure" : "share";
 }
