@@ -67,7 +67,8 @@ export function messageApi(deps: Deps): ModuleApi {
   const { reactions, pins, readState, scheduled, threads } = deps;
   return {
     tags: {
-      messages: "Messages, threads, reactions, pins and scheduled messages.",
+      messages: "Messages, reactions, pins and scheduled messages.",
+      threads: "Threads that the caller takes part in.",
       unreads: "Unread counts of all rooms.",
     },
     events: [...MESSAGE_EVENTS, ...REACTION_EVENTS, ...READ_STATE_EVENTS, ...SCHEDULED_EVENTS, ...THREAD_EVENTS],

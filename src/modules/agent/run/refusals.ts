@@ -34,7 +34,7 @@ export class RunRefusals {
           "message.send",
           {
             roomId: run.room_id,
-            text: `I cannot respond to this: ${detail}`,
+            text: `I cannot respond to this: ${detail}.`,
             type: "notice",
             ...placeOf(run),
             clientMessageId: `${code}:${run.thread_id}:${Math.floor(clock.now() / REPEAT_MS)}`,

@@ -23,8 +23,8 @@ const FULL: RunFailure = {
   detail: `The agent has ${QUEUED_MAX} runs that have not started`,
 };
 /** As the agent says it. */
-const FULL_NOTICE = { ...FULL, detail: `${QUEUED_MAX} requests are waiting already. Please ask again later.` };
-const PAUSED_NOTICE: RunFailure = { code: "agent_paused", detail: "I am paused." };
+const FULL_NOTICE = { ...FULL, detail: `${QUEUED_MAX} requests are waiting already. Please ask again later` };
+const PAUSED_NOTICE: RunFailure = { code: "agent_paused", detail: "I am paused" };
 
 type Deps = { clock: Clock; identity: IdentityService; lifecycle: RunLifecycle; refusals: RunRefusals };
 /** The scope that a token needs for its message to start a run: the agent reads that message and those before it. */
