@@ -585,10 +585,13 @@ testOnPostgres(
   "a reader whom a private document is no longer shared with receives no edit after that, also before this node is notified",
   async (environment) => {
     await using fixture = await EditorFixture.open("", environment);
-    const { documents } = fixture;
+    const { documents, server, token } = fixture;
     const { id } = ok(await documents.as("owner").post(PATH, { title: "Mine", text: "start" }));
     ok(await documents.as("owner").put(`${PATH}/${id}/access/member`, { role: "reader" }));
-    const [owner, member] = await fixture.openEditors("owner", "member");
+    const [owner, member] = await allEnded([
+      server.openSyncedEditor(id, token("owner")),
+      server.openSyncedEditor(id, token("member")),
+    ]);
     owner.insert(0, "before ");
     await until(() => member.text === "before start", "both are connected");
     await using node = connectNode(environment);
