@@ -27,7 +27,18 @@ Deno.test("agent.create and agent.update refuse names that no tool has, and sugg
     ["/tools/1", "agents have no tool tasks.*; did you mean task.*?"],
   ]);
   // Operations that no agent may call, and calls that are not configured.
-  for (const name of ["token.create", "agent.*", "room.delete", "find_tools", "weather", "wiki.search", "wiki.*"]) {
+  for (
+    const name of [
+      "token.create",
+      "agent.*",
+      "room.delete",
+      "thread.follow",
+      "find_tools",
+      "weather",
+      "wiki.search",
+      "wiki.*",
+    ]
+  ) {
     const [[pointer, detail] = ["", ""]] = await refused({ tools: [name] });
     assert.equal(pointer, "/tools/0");
     assert.match(detail, /^agents have no tool /);

@@ -7,7 +7,7 @@ import { AgentFixture, callTools } from "./agent_fixture.ts";
 import { assertProblem, createRoom, ok, readRoomEvents, readTexts, sendMessage } from "../fixtures.ts";
 
 const APPROVALS = "/v1/collaboration/ai/approvals";
-const TOOLS = { tools: ["task.*", "message.*", "room.list", "search.query", "document.*", "event.*"] };
+const TOOLS = { tools: ["task.*", "message.*", "thread.list", "room.list", "search.query", "document.*", "event.*"] };
 
 // deno-lint-ignore no-explicit-any -- bodies of every shape, as in the harness
 type Body = any;
@@ -161,6 +161,8 @@ testOnEngines("neither tools nor the context show a room that a reader or who as
   const { alice, bob, agentId, gateway } = fixture;
   const secret = await createRoom(alice, [agentId], { name: "Board" });
   const asked = await sendMessage(alice, secret, "The secret is swordfish");
+  const agent = await gateway.as(agentId, { kind: "agent" });
+  await sendMessage(agent, secret, "I know the swordfish", { threadId: asked.id });
   const task = ok(await alice.post("/v1/collaboration/tasks", { roomId: secret, title: "swordfish" }));
   const document = ok(
     await alice.post("/v1/collaboration/documents", { roomId: secret, title: "swordfish", text: "x" }),
@@ -172,6 +174,7 @@ testOnEngines("neither tools nor the context show a room that a reader or who as
   const calls: [string, unknown][] = [
     ["message_list", { roomId: secret }],
     ["message_read", { id: asked.id }],
+    ["thread_list", {}],
     ["search_query", { q: "swordfish" }],
     ["task_list", {}],
     ["task_read", { id: task.id }],
@@ -202,7 +205,7 @@ testOnEngines("neither tools nor the context show a room that a reader or who as
   fixture.answer(({ last, number: _number, messages }) =>
     messages.some(({ role }) => role === "tool")
       ? `It is ${/swordfish/.exec(last)?.[0]}`
-      : callTools(["message_list", { roomId: secret }])
+      : callTools(["thread_list", {}])
   );
   await sendMessage(alice, direct, "What is the secret?");
   await gateway.runJobs();

@@ -28,6 +28,7 @@ const NOUNS: ReadonlySet<string> = new Set([
   "message",
   "reaction",
   "pin",
+  "thread",
   "search",
   "task",
   "comment",
@@ -37,7 +38,7 @@ const NOUNS: ReadonlySet<string> = new Set([
   "memory",
 ]);
 /** Of these, agents only read. */
-const READ_NOUNS: ReadonlySet<string> = new Set(["room", "member", "search", "meeting"]);
+const READ_NOUNS: ReadonlySet<string> = new Set(["room", "member", "thread", "search", "meeting"]);
 /** Operations that a model is always shown, if the agent has them; the others it finds. */
 const CORE = [
   "message.list",
