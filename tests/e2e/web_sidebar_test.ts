@@ -39,6 +39,13 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
     await reply.waitFor();
     await page.locator(".pane .thread-root", { hasText: "The question" }).waitFor();
     assert.deepEqual(await repeatedIds(page), []);
+    const follow = page.locator(".pane").getByRole("button", { name: "Follow", exact: true });
+    const unfollow = page.locator(".pane").getByRole("button", { name: "Unfollow" });
+    await follow.click();
+    await unfollow.waitFor();
+    await target.call(ada, "DELETE", `/v1/threads/${question.id}/follow`);
+    await follow.click();
+    await unfollow.waitFor();
     await reply.fill("Half a reply");
     await page.locator(".pane").getByRole("button", { name: "Close" }).click();
     await page.locator(".chat .message:focus", { hasText: "The question" }).waitFor();

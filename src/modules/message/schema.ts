@@ -196,8 +196,9 @@ export type Messages = z.output<typeof Messages>;
 
 export const MessageRead = z.strictObject({
   id: MessageId,
-  include: z.array(z.enum(["thread", "history", "senders"])).max(3).default([]).describe(
-    "Related data to include: the thread of the message, its earlier versions, names and pictures of the senders",
+  include: z.array(z.enum(["thread", "following", "history", "senders"])).max(4).default([]).describe(
+    "Related data to include: the thread of the message, whether the caller follows it, earlier versions of the message, names " +
+      "and pictures of the senders",
   ),
 });
 export type MessageRead = z.output<typeof MessageRead>;
@@ -229,6 +230,9 @@ export const MessageDetail = Message.extend({
   thread: z.object({ items: z.array(Message).describe("Replies in ascending order of `seq`"), hasMore: z.boolean() })
     .optional()
     .describe("With include=thread: the first 200 replies of its thread"),
+  following: z.boolean().optional().describe(
+    "With include=following: whether the caller follows its thread, or takes part in it and has not unfollowed it",
+  ),
   history: z.array(MessageVersion).optional().describe(
     "With include=history: the newest 50 versions, in ascending order",
   ),

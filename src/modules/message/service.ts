@@ -127,6 +127,9 @@ export class MessageService {
     return {
       ...message,
       thread,
+      ...include.includes("following")
+        ? { following: await new ThreadStore(this.#deps.store.db).isFollowed(actor, row) }
+        : {},
       ...include.includes("history") ? { history: await this.#lastVersions(row) } : {},
       ...include.includes("senders") ? { senders: await this.#deps.people.sendersOf(actor, messages) } : {},
     };

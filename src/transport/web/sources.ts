@@ -94,6 +94,7 @@ export const SCRIPTS: Sources = {
   "message/emoji_grid.ts": () => import("@/web/message/emoji_grid.ts", { with: { type: "text" } }),
   "message/file_links.ts": () => import("@/web/message/file_links.ts", { with: { type: "text" } }),
   "message/files.ts": () => import("@/web/message/files.ts", { with: { type: "text" } }),
+  "message/follow.ts": () => import("@/web/message/follow.ts", { with: { type: "text" } }),
   "message/format_keys.ts": () => import("@/web/message/format_keys.ts", { with: { type: "text" } }),
   "message/forward.ts": () => import("@/web/message/forward.ts", { with: { type: "text" } }),
   "message/history.ts": () => import("@/web/message/history.ts", { with: { type: "text" } }),

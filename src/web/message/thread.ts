@@ -18,6 +18,7 @@ import { timelineOf } from "./timeline.ts";
 import { Typing } from "./typing.ts";
 import { useDrop } from "./uploads.ts";
 
+const FollowButton = later(() => import("./follow.ts"));
 const RunsPanel = later(() => import("../agent/panel.ts"));
 
 export function ThreadPane({ room, threadId }: { room: Room; threadId: string }): VNode {
@@ -37,6 +38,7 @@ export function ThreadPane({ room, threadId }: { room: Room; threadId: string })
     <aside class=${classes("pane", isOver && "drop")} aria-label="Thread" ...${handlers}>
       <${Heading} title="Thread" onClose=${() => leavePane(room.id, threadId)}>
         <span class="dim">${root === undefined ? "" : count(root.replyCount, "reply", "replies")}</span>
+        ${room.myRole === null ? null : html`<${FollowButton} threadId=${threadId} />`}
       <//>
       ${root === undefined ? null : html`
         <div class="thread-root">

@@ -118,15 +118,24 @@ testOnEngines(
     const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
     const roomId = await createRoom(alice, ["bob", "carol"]);
     const root = await sendMessage(alice, roomId, "root");
+    const followingOf = async (caller: Caller, id: string) =>
+      ok(await caller.get(`/v1/messages/${id}?include=following`)).following;
+    assert.deepEqual([await followingOf(alice, root.id), await followingOf(bob, root.id)], [true, false]);
     const reply = await sendMessage(bob, roomId, "reply", { threadId: root.id });
+    const isFollowed = async (caller: Caller): Promise<boolean[]> => [
+      await followingOf(caller, root.id),
+      await followingOf(caller, reply.id),
+    ];
     const repliesFor = async (caller: Caller): Promise<number> => {
       await gateway.runJobs();
       return ok(await caller.get("/v1/collaboration/notifications?kind=reply")).items.length;
     };
     assert.deepEqual([await repliesFor(alice), await repliesFor(carol), await threadsOf(carol)], [1, 0, []]);
+    assert.deepEqual([await isFollowed(alice), await isFollowed(carol)], [[true, true], [false, false]]);
     for (const id of [root.id, reply.id]) ok(await carol.put(`/v1/threads/${id}/follow`));
     ok(await alice.delete(`/v1/threads/${root.id}/follow`));
     assert.deepEqual([(await threadsOf(carol)).length, await threadsOf(alice)], [1, []]);
+    assert.deepEqual([await isFollowed(alice), await isFollowed(carol)], [[false, false], [true, true]]);
     await sendMessage(bob, roomId, "another", { threadId: root.id });
     assert.deepEqual([await repliesFor(alice), await repliesFor(carol)], [1, 1]);
     const own = await gateway.app.store.log.read("default", "principal:carol", 0, 1000);

@@ -1,5 +1,6 @@
 // SQL of who takes part in threads, and of what is unread in them.
 import { type Kysely, sql } from "kysely";
+import type { Actor } from "@/core/actor.ts";
 import type { CursorKey } from "@/core/page.ts";
 import { inList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { MENTION_ALL, type MessageRow, type MessageTables, type ThreadParticipantRow } from "../store.ts";
@@ -58,6 +59,18 @@ export class ThreadStore {
     return changed.length > 0;
   }
 
+  /** Whether a principal follows the thread of a message, or takes part in it and has not unfollowed it. */
+  async isFollowed(
+    { tenantId, principalId }: Pick<Actor, "tenantId" | "principalId">,
+    { id, thread_id, sender_id }: Pick<MessageRow, "id" | "thread_id" | "sender_id">,
+  ): Promise<boolean> {
+    const own = await this.#db.selectFrom("thread_participant").select("following")
+      .where(tenantIsUnindexed(tenantId)).where("message_id", "=", thread_id ?? id)
+      .where("principal_id", "=", principalId).executeTakeFirst();
+    // Without replies, nobody takes part yet; the author of the message will.
+    return own === undefined ? thread_id === null && sender_id === principalId : own.following !== 0;
+  }
+
   /** Those who have decided whether to follow a thread. */
   decided(tenantId: string, rootId: string): Promise<Pick<ThreadParticipantRow, "principal_id" | "following">[]> {
     return this.#db.selectFrom("thread_participant").select(["principal_id", "following"])
@@ -66,7 +79,7 @@ export class ThreadStore {
 
   /** Threads of a principal, those with the newest replies first, after a position in this order. */
   find(
-    { tenantId, principalId }: { tenantId: string; principalId: string },
+    { tenantId, principalId }: Pick<Actor, "tenantId" | "principalId">,
     { roomId, mayBeUnread, after }: {
       roomId: string | undefined;
       mayBeUnread: boolean;
