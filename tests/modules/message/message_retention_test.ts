@@ -96,6 +96,8 @@ testOnEngines("messages older than the retention period are deleted with their d
   for (const { id } of [root, reply]) assertProblem(await alice.get(`/v1/messages/${id}`), 404, "not_found");
   assert.equal(ok(await bob.get(`/v1/messages/${answer.id}?include=thread`)).thread.items.length, 1);
   assertProblem(await bob.post("/v1/messages", { roomId, text: "x", threadId: root.id }), 422, "validation_failed");
+  // Nothing would remove who follows what is no more.
+  assertProblem(await alice.put(`/v1/threads/${answer.id}/follow`), 404, "not_found");
   assert.deepEqual(ok(await alice.get(`/v1/rooms/${roomId}/pins`)).items, []);
   assert.deepEqual(await countsOf(bob, roomId), [1, 0]);
   assert.deepEqual(await countsOf(bob, elsewhere), [1, 1]);

@@ -2,6 +2,7 @@
 import type { Actor } from "@/core/actor.ts";
 import { createYielder } from "@/core/caller.ts";
 import { principalEvent } from "@/core/event/event.ts";
+import { notVisible } from "@/core/fault.ts";
 import type { Context } from "@/core/operation.ts";
 import { type Cursors, inChunks } from "@/core/page.ts";
 import { type Clock, iso } from "@/core/time/clock.ts";
@@ -64,8 +65,10 @@ export class ThreadService {
     const { store, clock, roomAccess } = this.#deps;
     const { actor } = context;
     await store.write(async (tx) => {
-      const { row } = await new MessageAccess({ store, roomAccess }).require(context, id, tx);
+      const { row } = await new MessageAccess({ store, roomAccess }).requireForUpdate(tx, context, id);
       const threadId = row.thread_id ?? row.id;
+      // A root expires before its replies, and with it who follows it.
+      if (await new MessageStore(tx.db).find(actor.tenantId, threadId) === undefined) throw notVisible("message");
       const isNew = await new ThreadStore(tx.db).setFollowing({
         tenant_id: actor.tenantId,
         message_id: threadId,
