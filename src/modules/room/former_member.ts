@@ -11,9 +11,13 @@ type Joined = Partial<NewRoomData> & { roomId: string };
 export async function redactJoining(
   tx: AnyTransaction,
   members: readonly Pick<MemberRow, "tenant_id" | "principal_id" | "room_id" | "joined_at">[],
+  now: string,
 ): Promise<void> {
-  for (const { tenant_id: tenantId, principal_id, room_id: roomId, joined_at: at } of members) {
-    const range = { tenantId, stream: principalStream(principal_id), type: "member.joined", from: at, to: at };
-    await redactEvents(tx.db, range, roomId, ({ room, omitted: _, ...rest }: Joined) => room && rest);
+  const withoutRoom = ({ room, omitted: _, ...rest }: Joined): unknown => room && rest;
+  for (const { tenant_id: tenantId, principal_id, room_id: roomId, joined_at: from } of members) {
+    const events = { tenantId, stream: principalStream(principal_id), type: "member.joined", from };
+    const changed = await redactEvents(tx.db, { ...events, to: from }, roomId, withoutRoom);
+    // Who was imported joined before there was an event.
+    if (changed === 0) await redactEvents(tx.db, { ...events, to: now }, roomId, withoutRoom);
   }
 }

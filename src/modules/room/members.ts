@@ -286,7 +286,7 @@ export class RoomMembers {
         { ...left, stream: principalStream(removedId) },
       ];
     }));
-    await redactJoining(tx, former);
+    await redactJoining(tx, former, iso(this.#deps.clock.now()));
   }
 
   /** Throws if the principal is the only effective owner: disabled owners and agents do not count. */

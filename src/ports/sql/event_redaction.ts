@@ -50,7 +50,7 @@ const updateEvent = prepared((db: Db, value: Param<StreamRef & { seq: number; js
 
 /**
  * Rewrites the data of the events in a range that contain `id`. `change` receives the data and returns its replacement, or
- * `undefined` where an event only mentions the id. `db` is a transaction that has locked the stream.
+ * `undefined` where an event only mentions the id. `db` is a transaction that has locked the stream. Returns how many it changed.
  */
 export async function redactEvents(
   db: object,
@@ -58,7 +58,7 @@ export async function redactEvents(
   id: string,
   // deno-lint-ignore no-explicit-any -- every event has data of its own shape
   change: (data: any) => unknown,
-): Promise<void> {
+): Promise<number> {
   const { tenantId, stream, type } = range;
   const ref = { tenantId, stream };
   const areSeqs = typeof range.from === "number" && typeof range.to === "number";
@@ -66,10 +66,17 @@ export async function redactEvents(
   // An event follows the creation of its row. If no event is that late, the clock was set back since, and it may be anywhere.
   const first = await resolveSeq(db, ref, range.from, -TIME_TOLERANCE_MS, [floor + 1, head]) ?? floor + 1;
   const last = await resolveSeq(db, ref, range.to, TIME_TOLERANCE_MS, [first, head]) ?? head;
+  let changed = 0;
   for (let from = first; from <= last; from += PAGE_SIZE) {
     const to = Math.min(last, from + PAGE_SIZE - 1);
-    await rewrite(db, ref, await eventsMentioning.all(db, { ...ref, type, from, to, part: `%"${id}"%` }), change);
+    changed += await rewrite(
+      db,
+      ref,
+      await eventsMentioning.all(db, { ...ref, type, from, to, part: `%"${id}"%` }),
+      change,
+    );
   }
+  return changed;
 }
 
 /** The same for the events at these seqs, as far as they exist, have the type and are not older than `since`. */
@@ -88,13 +95,15 @@ async function rewrite(
   events: readonly { seq: number; json: string }[],
   // deno-lint-ignore no-explicit-any -- as above
   change: (data: any) => unknown,
-): Promise<void> {
-  // Sent together: over a network, each would wait for the one before.
-  await Promise.all(events.map(async ({ seq, json }) => {
+): Promise<number> {
+  const changes = events.flatMap(({ seq, json }) => {
     const event = JSON.parse(json);
     const data = change(event.data);
-    if (data !== undefined) await updateEvent.run(db, { ...ref, seq, json: JSON.stringify({ ...event, data }) });
-  }));
+    return data === undefined ? [] : [{ ...ref, seq, json: JSON.stringify({ ...event, data }) }];
+  });
+  // Sent together: over a network, each would wait for the one before.
+  await Promise.all(changes.map((one) => updateEvent.run(db, one)));
+  return changes.length;
 }
 
 /**

@@ -145,6 +145,7 @@ Deno.test("times of an archive are imported in the form in which times are compa
   await using gateway = await openGateway();
   const boss = await gateway.as("boss", { role: "owner" });
   await createCallers(gateway, "ann", "bob");
+  await createRoom(boss, ["bob"]);
   const lines = [
     HEADER,
     room("room_a", { historyVisibility: "joined", createdAt: "2026-01-01T00:00:00Z" }),
@@ -165,6 +166,15 @@ Deno.test("times of an archive are imported in the form in which times are compa
   ]);
   const seen = ok(await bob.get("/v1/messages?roomId=room_a")).items;
   assert.deepEqual(seen.map(({ id }: Any) => id), ["msg_3"], "what was said when bob came is not for bob");
+
+  // The event of joining, which has another time, no longer says what the room is called once bob has left.
+  const joining = async () =>
+    (await gateway.app.store.log.read("default", "principal:bob", 0, 100)).flatMap(({ type, json }) =>
+      type === "member.joined" && json.includes('"room_a"') ? [JSON.parse(json).data.room?.name] : []
+    );
+  assert.deepEqual(await joining(), ["room_a"]);
+  ok(await bob.delete("/v1/rooms/room_a/members/bob"));
+  assert.deepEqual(await joining(), [undefined]);
 });
 
 Deno.test("principals of an archive have no invalid handle or time zone", async () => {
