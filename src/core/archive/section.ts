@@ -1,7 +1,10 @@
 // What a module provides so that its resources are exported to archives and imported from them.
 import type { z } from "@zod/zod";
 import type { PrincipalKind } from "../actor.ts";
+import { nextSlice } from "../caller.ts";
 import type { OriginalRef } from "./ids.ts";
+
+const BATCH = 100;
 
 /**
  * A part of a container (a room, a document, or "" for none), by its name. A part that was imported or exported, and then
@@ -129,11 +132,37 @@ export interface ImportContext<Tx> {
   history(tx: Tx): ImportHistory;
 }
 
+/** A record and where it is in its archive, for the report. */
+export type LocatedRecord<Schema extends z.ZodType> = { where: string; record: z.output<Schema> };
+
 export function handleRecord<Schema extends z.ZodType>(
   schema: Schema,
   importRecord: (record: z.output<Schema>, position: RecordPosition) => Promise<void> | void,
 ): RecordHandler {
   return { schema, importRecord };
+}
+
+/** Imports records of one type, which are in no room, some in a transaction. */
+export function batchImporter<Tx, Schema extends z.ZodType>(
+  context: Pick<ImportContext<Tx>, "write">,
+  type: string,
+  schema: Schema,
+  importBatch: (tx: Tx, batch: readonly LocatedRecord<Schema>[]) => Promise<void>,
+): SectionImporter {
+  let pending: LocatedRecord<Schema>[] = [];
+  const flush = async (): Promise<void> => {
+    const batch = pending;
+    pending = [];
+    if (batch.length === 0) return;
+    await context.write((tx) => importBatch(tx, batch));
+    // Other readers and writers run between batches.
+    await nextSlice();
+  };
+  const handler = handleRecord(schema, async (record, { where }) => {
+    pending.push({ where, record });
+    if (pending.length >= BATCH) await flush();
+  });
+  return { records: { [type]: handler }, flush };
 }
 
 /** For records of a room: reports those of a room they do not follow, and ignores those of a room that was deleted here. */

@@ -21,6 +21,7 @@ import { ReadStateService } from "./read_state/service.ts";
 import { EXPIRE_JOB, type RetentionDeps, RetentionService } from "./retention.ts";
 import { type RunMessages, ScheduledService, SEND_JOB } from "./scheduled/service.ts";
 import { MessageSender } from "./sender.ts";
+import { threadArchive } from "./thread/archive.ts";
 import { ThreadService } from "./thread/service.ts";
 import { MessageSearchable } from "./searchable.ts";
 import { MessageService } from "./service.ts";
@@ -88,6 +89,7 @@ export function messageModule({ store, clock, cursors, metrics, holds, modules }
     name: "message",
     migrations,
     erases: messageErasure(tombstones, scheduled),
+    archive: threadArchive(store),
     search: new MessageSearchable({ store, present: (actor, rows) => messages.present(actor, rows) }),
     ...messageApi({ sender, messages, reactions, pins, readState, scheduled, threads, rate, metrics, filter }),
     resourceScopes: { scheduled_message: "message.read" },

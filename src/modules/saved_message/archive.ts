@@ -2,13 +2,12 @@
 import { z } from "@zod/zod";
 import {
   type ArchiveSection,
+  batchImporter,
   type ExportContext,
-  handleRecord,
   type ImportContext,
   type ImportedPart,
-  type SectionImporter,
+  type LocatedRecord,
 } from "@/core/archive/section.ts";
-import { nextSlice } from "@/core/caller.ts";
 import { newId } from "@/core/id.ts";
 import { paginate } from "@/core/page.ts";
 import { TimeInput } from "@/core/time/time_input.ts";
@@ -28,7 +27,7 @@ const SavedRecord = z.object({
   remindAt: TimeInput.nullable(),
   savedAt: TimeInput,
 });
-type Pending = { where: string; record: z.output<typeof SavedRecord> };
+type Pending = LocatedRecord<typeof SavedRecord>;
 type Tx = Transaction<Tables>;
 
 export function savedMessageArchive(store: Store<Tables>): ArchiveSection<Tx> {
@@ -42,7 +41,8 @@ export function savedMessageArchive(store: Store<Tables>): ArchiveSection<Tx> {
     async *exportRoom() {},
     exportPersonal: (context) => exportSaved(new SavedMessageStore(store.db), context),
     exportOwn: (tenantId, principalId) => exportOwn(new SavedMessageStore(store.db), { tenantId, principalId }),
-    createImporter: (context) => savedImporter(context),
+    createImporter: (context) =>
+      batchImporter(context, "saved_message", SavedRecord, (tx, batch) => importSaved(tx, context, batch)),
   };
 }
 
@@ -62,23 +62,6 @@ async function* exportOwn(saved: SavedMessageStore, owner: { tenantId: string; p
   for await (const rows of paginate(BATCH, read)) {
     yield rows.map((row) => ({ type: "saved_message", ...presentSaved(row) }));
   }
-}
-
-function savedImporter(context: ImportContext<Tx>): SectionImporter {
-  let pending: Pending[] = [];
-  const flush = async (): Promise<void> => {
-    const batch = pending;
-    pending = [];
-    if (batch.length === 0) return;
-    await context.write((tx) => importSaved(tx, context, batch));
-    // Other readers and writers run between batches.
-    await nextSlice();
-  };
-  const saved_message = handleRecord(SavedRecord, async (record, { where }) => {
-    pending.push({ where, record });
-    if (pending.length >= BATCH) await flush();
-  });
-  return { records: { saved_message }, flush };
 }
 
 async function importSaved(tx: Tx, context: ImportContext<Tx>, batch: readonly Pending[]): Promise<void> {

@@ -4,8 +4,9 @@ import { sql } from "kysely";
 import { migrations } from "@/modules/message/migrations.ts";
 import { testOnEngines } from "../../engines.ts";
 import { type Caller, openGateway } from "../../harness.ts";
-import { createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
+import { createCaller, createCallers, createRoom, ok, sendMessage } from "../fixtures.ts";
 import { assertNoTenantScan, recordQueries } from "../query_log.ts";
+import { exportTenant, importArchive, recordsOfType, skipCounts } from "../transfer/transfer_fixture.ts";
 
 // deno-lint-ignore no-explicit-any -- a response
 type Listed = any;
@@ -148,5 +149,36 @@ testOnEngines(
     ok(await carol.delete(`/v1/rooms/${roomId}/members/carol`));
     await sendMessage(bob, roomId, "the last", { threadId: root.id });
     assert.deepEqual([await repliesFor(alice), await repliesFor(carol)], [2, 2]);
+  },
+);
+
+testOnEngines(
+  "who follows which threads travels in archives of a tenant, and a decision there stays",
+  async (engine) => {
+    await using source = await openGateway();
+    const { alice, bob, carol } = await createCallers(source, "alice", "bob", "carol");
+    const boss = await createCaller(source, "boss", { role: "owner" });
+    const roomId = await createRoom(alice, ["bob", "carol"]);
+    const root = await sendMessage(alice, roomId, "root");
+    await sendMessage(bob, roomId, "reply", { threadId: root.id });
+    ok(await alice.delete(`/v1/threads/${root.id}/follow`));
+    ok(await carol.put(`/v1/threads/${root.id}/follow`));
+    const archive = await exportTenant(source, boss);
+    assert.equal(recordsOfType(archive, "thread_following").length, 2);
+
+    await using target = await openGateway(engine);
+    const owner = await createCaller(target, "boss", { role: "owner" });
+    const added = async () => (await importArchive(target, owner, "gateway", archive)).progress.added.followedThreads;
+    assert.equal(await added(), 2);
+    const there = await createCallers(target, "alice", "bob", "carol");
+    const listed = async () =>
+      [await threadsOf(there.alice), await threadsOf(there.bob), await threadsOf(there.carol)].map(({ length }) =>
+        length
+      );
+    assert.deepEqual(await listed(), [0, 1, 1]);
+    ok(await there.carol.delete(`/v1/threads/${root.id}/follow`));
+    assert.deepEqual([await added(), await listed()], [0, [0, 1, 0]]);
+    const lost = archive.replaceAll(`"threadId":"${root.id}","following"`, '"threadId":"msg_unknown","following"');
+    assert.deepEqual(skipCounts(await importArchive(target, owner, "gateway", lost)), { followed_thread_missing: 2 });
   },
 );

@@ -24,6 +24,7 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   const others = await sendMessage(bob, roomId, "Words of Bob");
   ok(await alice.put(`/v1/messages/${others.id}/reactions/${encodeURIComponent("👍")}`));
   for (const who of [alice, bob]) ok(await who.put(`/v1/messages/${others.id}/saved`, {}));
+  for (const [who, { id }] of [[alice, own], [bob, others]] as const) ok(await who.delete(`/v1/threads/${id}/follow`));
   ok(await bob.put(`/v1/messages/${own.id}/reactions/${encodeURIComponent("👎")}`));
   await sendMessage(alice, leftId, "Last of Alice");
   ok(await alice.delete(`/v1/rooms/${leftId}/members/alice`));
@@ -75,6 +76,7 @@ testOnEngines("a person gets a copy of what is theirs, once a day", async (envir
   assert.match(JSON.stringify(of("message")), /First of Alice/);
   assert.deepEqual(of("reaction").map(({ messageId, key }) => [messageId, key]), [[others.id, "👍"]]);
   assert.deepEqual(of("saved_message").map(({ messageId, state }) => [messageId, state]), [[others.id, "open"]]);
+  assert.deepEqual(of("thread_following").map(({ threadId, following }) => [threadId, following]), [[own.id, false]]);
   assert.deepEqual(of("room").map(({ name }) => name), ["Plans"]);
   assert.deepEqual(of("file").map((line) => line["id"]), [file]);
   assert.equal(of("content").length, 1);

@@ -264,6 +264,7 @@ Deno.test("lines and items that do not fit are left out and reported, the others
     segments: 0,
     skills: 0,
     savedMessages: 0,
+    followedThreads: 0,
     groups: 0,
     agents: 0,
   };

@@ -48,12 +48,14 @@ export class ThreadStore {
         where thread_participant.active_at < excluded.active_at`.execute(this.#db);
   }
 
-  /** Sets whether a principal follows a thread; returns whether that is new. */
-  async setFollowing(row: ThreadParticipantRow): Promise<boolean> {
+  /** Sets whether a principal follows a thread, on request only if it has not decided yet; returns whether that is new. */
+  async setFollowing(row: ThreadParticipantRow, { isFirst = false } = {}): Promise<boolean> {
+    const isChange = isFirst
+      ? sql<boolean>`thread_participant.following is null`
+      : sql<boolean>`coalesce(thread_participant.following, -1) <> ${row.following}`;
     const changed = await this.#db.insertInto("thread_participant").values(row)
       .onConflict((conflict) =>
-        conflict.columns(["message_id", "principal_id"]).doUpdateSet({ following: row.following })
-          .where(sql<boolean>`coalesce(thread_participant.following, -1) <> ${row.following}`)
+        conflict.columns(["message_id", "principal_id"]).doUpdateSet({ following: row.following }).where(isChange)
       )
       .returning("message_id").execute();
     return changed.length > 0;
@@ -75,6 +77,23 @@ export class ThreadStore {
   decided(tenantId: string, rootId: string): Promise<Pick<ThreadParticipantRow, "principal_id" | "following">[]> {
     return this.#db.selectFrom("thread_participant").select(["principal_id", "following"])
       .where(tenantIsUnindexed(tenantId)).where("message_id", "=", rootId).where("following", "is not", null).execute();
+  }
+
+  /** What principals of a tenant, or one of them, have decided, by principal and time, after a row. */
+  allDecided(
+    tenantId: string,
+    principalId: string | undefined,
+    after: ThreadParticipantRow | undefined,
+    limit: number,
+  ): Promise<ThreadParticipantRow[]> {
+    let query = this.#db.selectFrom("thread_participant").selectAll().where("tenant_id", "=", tenantId)
+      .where("following", "is not", null);
+    if (principalId !== undefined) query = query.where("principal_id", "=", principalId);
+    if (after !== undefined) {
+      const position = [after.principal_id, after.active_at, after.message_id];
+      query = query.where(sql<boolean>`(principal_id, active_at, message_id) > (${sql.join(position)})`);
+    }
+    return query.orderBy("principal_id").orderBy("active_at").orderBy("message_id").limit(limit).execute();
   }
 
   /** Threads of a principal, those with the newest replies first, after a position in this order. */
