@@ -78,9 +78,11 @@ export class RoomDeletion {
       };
       await rooms.update(actor.tenantId, id, set);
       const restored = roomEvent(actor, id, "room.updated", roomChanges(row, { ...row, ...set }));
+      // Members read the room again; their own streams say nothing of it, for when they are members no more.
+      const data = roomChanges(row, { ...row, ...set, slug: row.slug });
       await tx.emit(
         restored,
-        ...memberIds.map((principalId) => ({ ...restored, stream: principalStream(principalId) })),
+        ...memberIds.map((principalId) => ({ ...restored, data, stream: principalStream(principalId) })),
       );
     }).catch(
       whenTaken((cause) =>
