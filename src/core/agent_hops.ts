@@ -1,6 +1,8 @@
 // How many agents led to a call or a message, one after the other. Other services receive it as a member of W3C `baggage`,
 // which programs with tracing pass on by themselves: so agents that start each other through them are counted as well.
 
+import type { PrincipalKind } from "./actor.ts";
+
 /** A person starts at 0: so many agents start each other before a person has to. */
 export const AGENT_HOPS_MAX = 3;
 const MEMBER = "agent-hops";
@@ -27,6 +29,11 @@ export function baggageOf(hops: number): { baggage?: string } {
 /** The number in the metadata of a message. */
 export function hopsIn(metadata: unknown): number {
   return countOf((metadata as { agentHops?: unknown } | null | undefined)?.agentHops);
+}
+
+/** How many agents led to what a message starts; its sender passes no number on, if that is an agent outside that acts by itself. */
+export function hopsAfterMessage(metadata: unknown, senderKind: PrincipalKind): number {
+  return Math.max(hopsIn(metadata), senderKind === "agent" ? 1 : 0);
 }
 
 /** Metadata with the number, unless it has a greater one. */

@@ -284,7 +284,7 @@ class CallContext implements Context {
   }
 
   get agentHops(): number | undefined {
-    return this.#call.agentHops;
+    return this.#call.agentHops ? hopsAfter(this.#call) : undefined;
   }
 }
 

@@ -86,7 +86,7 @@ export type Context = {
   operation: string;
   /** Whether the operation only reads. */
   isReadOnly: boolean;
-  /** How many agents led to the call, as the caller says; see `core/agent_hops.ts`. */
+  /** How many agents led to what the call does, with an agent outside that passes the number on; see `core/agent_hops.ts`. */
   readonly agentHops?: number | undefined;
   /** What grants access to a read adds its check, which is repeated before the result leaves if the read was slow. */
   readonly checks?: AccessCheck[] | undefined;

@@ -1,7 +1,7 @@
 // Notifications of messages: to mentioned principals, the members of a direct room, and the authors in a thread.
 import { z } from "@zod/zod";
 import { type Actor, chargedTo, scopesOf, textOfScopes } from "@/core/actor.ts";
-import { hopsIn } from "@/core/agent_hops.ts";
+import { hopsAfterMessage, hopsIn } from "@/core/agent_hops.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { type Clock, MINUTE_MS } from "@/core/time/clock.ts";
 import type { JobDraft } from "@/core/job.ts";
@@ -224,7 +224,7 @@ export class MessageNotifier {
         kind,
         actor: { principalId: row.sender_id, kind: row.sender_kind },
         roomId: row.room_id,
-        agentHops: hopsIn(JSON.parse(row.metadata_json)) + (row.sender_kind === "agent" ? 1 : 0),
+        agentHops: hopsAfterMessage(JSON.parse(row.metadata_json), row.sender_kind),
         message: { id: row.id, seq: row.seq },
         source: `${kind === "mention" ? kind : "message"}:${row.id}`,
       })));

@@ -1,8 +1,8 @@
 // Notifications: created by any module, stored per principal, marked as read one by one or together.
-import type { Actor } from "@/core/actor.ts";
+import type { Actor, PrincipalKind } from "@/core/actor.ts";
 import { AGENT_HOPS_MAX } from "@/core/agent_hops.ts";
-import { currentAgentHops } from "@/core/caller.ts";
-import { type Clock, iso } from "@/core/time/clock.ts";
+import { currentAgentHops, currentCaller } from "@/core/caller.ts";
+import { type Clock, iso, MINUTE_MS } from "@/core/time/clock.ts";
 import { type EventActor, type EventDraft, principalEvent, principalStream } from "@/core/event/event.ts";
 import { notFound } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
@@ -30,6 +30,8 @@ import {
   type RecentFilter,
 } from "./store.ts";
 
+/** What an agent does so soon after it has read a notification counts as caused by that. */
+const AT_HAND_MS = MINUTE_MS;
 const WITHDRAW_BATCH = 200;
 /** Notifications of a principal that are added between two trims, and principals that are trimmed in one write. */
 const UNTRIMMED_MAX = 50;
@@ -90,15 +92,16 @@ export class NotificationService {
       await this.#deps.store.write(async (tx) => {
         const notifications = new NotificationStore(tx.db);
         const recipients = await this.#deps.identity.findEnabled(tenantId, ids, tx.db);
+        const callHops = await this.#callHops(notifications, tenantId, recipients);
         const prefs = new Map([...recipients].map(([id, row]) => [id, prefsOf(row)]));
-        const rows = own.flatMap((draft) => {
+        const rows = own.flatMap(({ agentHops = callHops, ...draft }) => {
           const preference = this.#preferenceFor(draft.kind);
           return draft.principalIds.filter((id) => {
             const enabled = prefs.get(id);
             return enabled !== undefined && id !== draft.actor?.principalId &&
-              !isLoop(draft, recipients.get(id)?.kind) &&
+              !isLoop(agentHops, recipients.get(id)?.kind) &&
               (preference === null || enabled[preference]);
-          }).map((id) => this.#row(draft, id));
+          }).map((id) => this.#row(draft, id, agentHops));
         });
         const added = await this.#filterNew(tx, rows);
         if (added.length === 0) return;
@@ -297,7 +300,27 @@ export class NotificationService {
     return preference;
   }
 
-  #row(draft: NotificationDraft, principalId: string): NotificationRow {
+  /**
+   * How many agents led to the running call. An agent outside that passes no number on acts on what it has at hand, as far as its
+   * inbox knows: else such agents would start each other without end.
+   */
+  async #callHops(
+    notifications: NotificationStore,
+    tenantId: string,
+    recipients: ReadonlyMap<string, { kind: PrincipalKind }>,
+  ): Promise<number> {
+    const hops = currentAgentHops();
+    const caller = currentCaller();
+    if (hops !== 1 || caller?.kind !== "agent") return hops;
+    if (!recipients.values().some(({ kind }) => kind === "agent")) return hops;
+    const now = this.#deps.clock.now();
+    return hops + await notifications.hopsAtHand(tenantId, caller.principalId, {
+      now: iso(now),
+      readAfter: iso(now - AT_HAND_MS),
+    });
+  }
+
+  #row(draft: NotificationDraft, principalId: string, agentHops: number): NotificationRow {
     return {
       tenant_id: draft.tenantId,
       id: newId("ntf"),
@@ -316,18 +339,14 @@ export class NotificationService {
       read_at: null,
       version: 1,
       created_at: iso(this.#deps.clock.now()),
-      agent_hops: hopsOf(draft),
+      agent_hops: agentHops,
     };
   }
 }
 
-function hopsOf({ agentHops = currentAgentHops() }: NotificationDraft): number {
-  return agentHops;
-}
-
 /** Whether agents would go on starting each other: a person has to, next time. */
-function isLoop(draft: NotificationDraft, recipientKind: string | undefined): boolean {
-  return recipientKind === "agent" && hopsOf(draft) > AGENT_HOPS_MAX;
+function isLoop(agentHops: number, recipientKind: string | undefined): boolean {
+  return recipientKind === "agent" && agentHops > AGENT_HOPS_MAX;
 }
 
 function notificationEvent({ tenantId, principalId }: Recipient, type: string, data: unknown): EventDraft {

@@ -1,5 +1,5 @@
 // SQL of notifications.
-import { type Kysely, type RawBuilder, sql } from "kysely";
+import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import { inJsonList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { PrincipalKind } from "@/core/actor.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
@@ -84,6 +84,22 @@ export class NotificationStore {
   async findNotified(tenantId: string, principalIds: readonly string[], source: string): Promise<string[]> {
     const rows = await notifiedOf.all(this.#db, { tenantId, principalIds: JSON.stringify(principalIds), source });
     return rows.map((row) => row.principal_id);
+  }
+
+  /** The most agents that led to a notification that an agent has leased from its inbox, or has read lately. */
+  async hopsAtHand(
+    tenantId: string,
+    principalId: string,
+    { now, readAfter }: { now: string; readAfter: string },
+  ): Promise<number> {
+    const isLeased = sql<SqlBool>`exists (select 1 from inbox_delivery
+      where inbox_delivery.tenant_id = notification.tenant_id and inbox_delivery.notification_id = notification.id
+        and inbox_delivery.available_at > ${now})`;
+    const row = await this.#db.selectFrom("notification").select(({ fn }) => fn.max("agent_hops").as("hops"))
+      .where("tenant_id", "=", tenantId).where("principal_id", "=", principalId).where("agent_hops", ">", 0)
+      .where(({ eb, or, and }) => or([eb("read_at", ">", readAfter), and([eb("read_at", "is", null), isLeased])]))
+      .executeTakeFirst();
+    return Number(row?.hops ?? 0);
   }
 
   find(tenantId: string, principalId: string, id: string): Promise<NotificationRow | undefined> {

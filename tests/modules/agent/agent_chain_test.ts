@@ -139,12 +139,12 @@ testOnEngines("an edit and a scheduled message count the agents that led to them
   const baggage = { baggage: "agent-hops=2" };
   const { id } = await sendMessage(robo, roomId, "Wait");
   const edited = ok(await robo.call("PATCH", `/v1/messages/${id}`, { text: "Now" }, baggage));
-  assert.deepEqual(edited.metadata, { agentHops: 2 });
-  assert.deepEqual(ok(await robo.patch(`/v1/messages/${id}`, { text: "Later" })).metadata, { agentHops: 2 });
+  assert.deepEqual(edited.metadata, { agentHops: 3 });
+  assert.deepEqual(ok(await robo.patch(`/v1/messages/${id}`, { text: "Later" })).metadata, { agentHops: 3 });
   const sendAt = new Date(gateway.clock.now() + 60_000).toISOString();
   ok(await robo.post("/v1/messages", { roomId, text: "Planned", sendAt }, baggage));
   gateway.clock.advance(60_000);
   await gateway.runJobs();
   const { items } = ok(await robo.get(`/v1/messages?roomId=${roomId}`));
-  assert.deepEqual([items.at(-1).text, items.at(-1).metadata], ["Planned", { agentHops: 2 }]);
+  assert.deepEqual([items.at(-1).text, items.at(-1).metadata], ["Planned", { agentHops: 3 }]);
 });

@@ -77,7 +77,7 @@ testOnEngines("an agent leases what notified it, and gets again what it does not
 });
 
 testOnEngines(
-  "agents that pass on how many led to their notifications do not start each other without end",
+  "agents that act on their inboxes do not start each other without end, whether they pass on how many led to it or not",
   async (environment) => {
     await using gateway = await openGateway(environment);
     const { robo, roomId, alice } = await openAgent(gateway);
@@ -85,19 +85,39 @@ testOnEngines(
     ok(await alice.put(`/v1/rooms/${roomId}/members/zeta`));
     const zeta = await gateway.as("zeta", { kind: "agent" });
     ok(await zeta.post(`${API}/notifications/read`, {}));
-    ok(await alice.post(`${API}/tasks`, { roomId, title: "Begin", assigneeIds: ["robo"] }));
-    const hops: number[] = [];
-    for (let isMore = true; isMore && hops.length < 10;) {
-      const [one, other] = hops.length % 2 === 0 ? [robo, "zeta"] : [zeta, "robo"];
-      const [delivery] = ok(await one.post(PULL, {})).items;
-      isMore = delivery !== undefined;
-      if (!isMore) break;
-      hops.push(delivery.notification.agentHops);
-      ok(await one.post(`${API}/agents/me/inbox/${delivery.deliveryId}/ack`, { outcome: "done" }));
-      const task = { roomId, title: "You", assigneeIds: [other] };
-      ok(await one.post(`${API}/tasks`, task, { baggage: `agent-hops=${hops.at(-1)}` }));
+    const pull = async (who: Caller) => ok(await who.post(PULL, {})).items[0];
+    const assign = async (who: Caller, id: string, headers = {}) =>
+      ok(await who.post(`${API}/tasks`, { roomId, title: "You", assigneeIds: [id] }, headers));
+    /** The numbers of the notifications on which the agents act one after the other, until there are no more. */
+    const hopsOfLoop = async (passesOn: boolean, acksFirst: boolean): Promise<number[]> => {
+      const hops: number[] = [];
+      await assign(alice, "robo");
+      while (hops.length < 10) {
+        const [one, other] = hops.length % 2 === 0 ? [robo, "zeta"] : [zeta, "robo"];
+        const delivery = await pull(one);
+        if (delivery === undefined) break;
+        const { deliveryId, notification: { agentHops } } = delivery;
+        hops.push(agentHops);
+        const steps = [
+          async () => ok(await one.post(`${API}/agents/me/inbox/${deliveryId}/ack`, { outcome: "done" })),
+          () => assign(one, other, passesOn ? { baggage: `agent-hops=${agentHops}` } : {}),
+        ];
+        for (const step of acksFirst ? steps : steps.toReversed()) await step();
+      }
+      gateway.clock.advance(61_000);
+      return hops;
+    };
+    for (const [passesOn, acksFirst] of [[true, true], [false, true], [false, false]] as const) {
+      assert.deepEqual(await hopsOfLoop(passesOn, acksFirst), [0, 1, 2, 3]);
     }
-    assert.deepEqual(hops, [0, 1, 2, 3]);
+    // What an agent begins by itself is not caused by what it did before.
+    await assign(robo, "zeta");
+    assert.equal((await pull(zeta)).notification.agentHops, 1);
+    // A message counts its sender once, as its events do.
+    const mention = { roomId, text: "You", mentions: { principalIds: ["zeta"] } };
+    const { metadata } = ok(await robo.post("/v1/messages", mention, { baggage: "agent-hops=1" }));
+    await gateway.runJobs();
+    assert.deepEqual([metadata, (await pull(zeta)).notification.agentHops], [{ agentHops: 2 }, 2]);
   },
 );
 
