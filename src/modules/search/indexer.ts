@@ -41,6 +41,8 @@ export class SearchIndexer {
   readonly #warnFailed = rateLimitedWarning(logOf("search"), "indexing failed; will retry");
   /** Aborted by `stop`, which also ends a pause between two steps; absent before the start. */
   #stopper: AbortController | undefined;
+  /** Positions to read next: twice as many as fitted before, since those of long texts would be read and dropped in each step. */
+  #span = BATCH;
   /** Code of the last failure in the background; `null` if the last run succeeded. */
   lastError: string | null = null;
 
@@ -136,6 +138,7 @@ export class SearchIndexer {
       const entries: SearchEntry[] = [];
       let room = 0;
       let indexed = 0;
+      let span = this.#span;
       for (let [left, units] = [budget, UNITS_MAX]; left > 0 && units > 0 && room < waiting.length;) {
         const { tenantId, roomId } = waiting[room] ?? { tenantId: "", roomId: "" };
         const stream = await progress.unindexed(tenantId, roomId);
@@ -150,10 +153,12 @@ export class SearchIndexer {
         const known = Math.max(cursor.seq, cursor.floor);
         const isTrimmed = stream.floor > known;
         const from = isTrimmed ? 0 : cursor.seq;
-        let to = Math.min(stream.head, from + left);
+        let to = Math.min(stream.head, from + Math.min(left, span));
         let { ids, resources, floor } = await this.#changedResources(tx, tenantId, roomId, from, to);
+        if (to - from === span) span = Math.min(2 * span, BATCH_CATCHING_UP);
         while (textUnits(resources) > units && to - from > 1) {
           to = Math.ceil((from + to) / 2);
+          span = to - from;
           ({ ids, resources, floor } = await this.#changedResources(tx, tenantId, roomId, from, to));
         }
         // Events were trimmed in between: repeats with the new floor.
@@ -171,8 +176,9 @@ export class SearchIndexer {
         if (to === stream.head) room++;
       }
       await index.put(...entries);
-      return { rooms: room, indexed };
+      return { rooms: room, indexed, span };
     });
+    this.#span = done?.span ?? this.#span;
     waiting.splice(0, done?.rooms ?? 0);
     return done?.indexed;
   }

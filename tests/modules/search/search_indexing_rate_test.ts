@@ -78,6 +78,27 @@ Deno.test("indexing pauses 29 times its step under load with a small backlog, an
   assert.deepEqual(time.pauses, [290, 20]);
 });
 
+Deno.test("of a room of long texts, about as many are read as are indexed", async () => {
+  await using gateway = await openGateway({ SVC_SEARCH: "off" });
+  const alice = await gateway.as("alice");
+  const roomId = (await alice.post("/v1/rooms", { name: "Room" })).body.id;
+  for (let n = 0; n < 130; n++) await alice.post("/v1/messages", { roomId, text: "x".repeat(n < 30 ? 10 : 9000) });
+  const { store } = gateway.app;
+  let read = 0;
+  const stream: typeof messageStream = {
+    ...messageStream,
+    findBetween: async (...range) => {
+      const found = await messageStream.findBetween(...range);
+      read += found.length;
+      return found;
+    },
+  };
+  const indexer = new SearchIndexer({ store, index: new SearchIndex(store), stream });
+  assert.ok(await indexer.catchUp([{ tenantId: "default", roomId }], () => false));
+  assert.equal((await store.db.selectFrom("search_document").select("id").execute()).length, 130);
+  assert.ok(read < 5 * 130, `${read} are read`);
+});
+
 Deno.test("SearchIndexer.stop ends a pause within a backlog, and the next start indexes the rest", async () => {
   await using gateway = await openGateway({ SVC_SEARCH: "off" });
   const alice = await gateway.as("alice");
