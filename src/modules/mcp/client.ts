@@ -160,16 +160,23 @@ export class RemoteServers {
 }
 
 /**
- * Fails a request if the reply to it ends without a response, or with one to another, and cannot be resumed: the SDK waits for it
- * until the call takes too long.
+ * Fails a request if the reply to it ends without a response and cannot be resumed, or if a response to another one arrives
+ * meanwhile: the SDK waits for it until the call takes too long.
  */
 function endUnanswered(transport: StreamableHTTPClientTransport, connection: Connection): void {
   const send = transport.send.bind(transport);
+  let pending: { id: string | number; fail: () => void } | undefined;
+  // The SDK calls it before its own.
+  transport.onmessage = (message) => {
+    const isResponse = "result" in message || "error" in message;
+    if (isResponse && pending !== undefined && String(message.id) !== String(pending.id)) pending.fail();
+  };
   transport.send = async (message, options) => {
     if (Array.isArray(message) || !("method" in message) || !("id" in message)) return await send(message, options);
     // To the SDK, a second response to a request is one to none.
     const onRequestStreamEnd = (): void => transport.onmessage?.({ jsonrpc: "2.0", id: message.id, error: UNANSWERED });
     // Requests follow each other; what is sent meanwhile has no reply.
+    pending = { id: message.id, fail: onRequestStreamEnd };
     connection.isStream = false;
     await send(message, { ...options, onRequestStreamEnd });
     if (!connection.isStream) onRequestStreamEnd();

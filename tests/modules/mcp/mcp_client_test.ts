@@ -75,6 +75,21 @@ Deno.test("a call whose stream ends before the response fails at once where it c
   }
 });
 
+Deno.test("a response to no request, in a stream that stays open, fails the call at once", async () => {
+  for (const wrong of [0, 99]) {
+    const open = Promise.withResolvers<void>();
+    await using at = serve(() => {
+      const body = new ReadableStream({
+        start: (controller) => controller.enqueue(event("e1", JSON.stringify(reply(wrong, content())))),
+        cancel: () => open.resolve(),
+      });
+      return new Response(body, { headers: { "content-type": "text/event-stream" } });
+    });
+    await assert.rejects(at.servers.callTool(at.target, "work", {}), { code: "protocol_error" });
+    await open.promise;
+  }
+});
+
 Deno.test("a session is ended after its call, also when the server refuses that or the call fails", async () => {
   for (const status of [200, 405, 500]) {
     await using at = serve(
