@@ -51,20 +51,18 @@ export class ReminderSender {
       const event = await this.#deps.advanceMeeting(tx, locked);
       const now = this.#deps.clock.now();
       for (const due of dueReminders(event, now)) {
-        for (
-          const principalId of await notifiable(new RoomStore(tx.db), event, [...busyPrincipals(event, due.occurrence)])
-        ) {
-          await tx.emit(reminderEvent(event, due, principalId));
-          await this.#deps.notify({
-            tenantId,
-            principalIds: [principalId],
-            kind: "reminder",
-            roomId: event.row.room_id ?? undefined,
-            resource: { type: "event", id: eventId },
-            title: due.occurrence.patch.title ?? event.row.title,
-            data: { startAt: iso(due.occurrence.startAt), minutesBefore: due.minutesBefore },
-          });
-        }
+        const attending = busyPrincipals(event, due.occurrence);
+        const principalIds = await notifiable(new RoomStore(tx.db), event, [...attending]);
+        await tx.emit(...principalIds.map((principalId) => reminderEvent(event, due, principalId)));
+        await this.#deps.notify({
+          tenantId,
+          principalIds,
+          kind: "reminder",
+          roomId: event.row.room_id ?? undefined,
+          resource: { type: "event", id: eventId },
+          title: due.occurrence.patch.title ?? event.row.title,
+          data: { startAt: iso(due.occurrence.startAt), minutesBefore: due.minutesBefore },
+        });
       }
       const reminded_at = iso(now);
       await events.update(tenantId, eventId, { reminded_at });

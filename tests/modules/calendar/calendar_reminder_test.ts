@@ -1,5 +1,6 @@
 // Reminders through the job runner: on the principals' streams, once each, moved by edits, stored over restarts.
 import assert from "node:assert/strict";
+import { ReminderSender } from "@/modules/calendar/reminders.ts";
 import { openGateway } from "../../harness.ts";
 import {
   CALENDAR,
@@ -55,6 +56,22 @@ Deno.test("a reminder is published once to the creator and the attendees, and as
   const { body } = expectStatus(await bob.get("/v1/collaboration/notifications"));
   const found = body.items.find((item: { kind: string }) => item.kind === "reminder");
   assert.deepEqual([found?.title, found?.resource], ["Stand-up", { type: "event", id }]);
+});
+
+Deno.test("all that are reminded of an event are notified at once", async () => {
+  await using fixture = await openCalendarFixture();
+  const { store } = fixture.gateway.app;
+  const notified: (readonly string[])[] = [];
+  const sender = new ReminderSender({
+    store: store as unknown as ConstructorParameters<typeof ReminderSender>[0]["store"],
+    clock: fixture.gateway.clock,
+    notify: (...drafts) => Promise.resolve(void notified.push(drafts.flatMap(({ principalIds }) => principalIds))),
+    advanceMeeting: (_tx, event) => Promise.resolve(event),
+  });
+  const id = await createTomorrow(fixture);
+  fixture.gateway.clock.advance(Date.parse("2026-03-02T07:50:00Z") - fixture.gateway.clock.now());
+  await sender.send("default", id);
+  assert.deepEqual(notified.map((who) => who.toSorted()), [["alice", "bob"]]);
 });
 
 Deno.test("a series sends a reminder for each occurrence that is not cancelled or declined", async () => {
