@@ -15,7 +15,7 @@ const MEASURES_WORK = /^\/\/ Measures the work of its thread\b/m;
 
 const [tier = "all", ...args] = Deno.args;
 /** So many that the last ones to run keep all cores busy: with servers, some tests take long. */
-const WORKERS = (tier === "quick" ? 3 : 5) * navigator.hardwareConcurrency;
+const WORKERS = (tier === "quick" ? 3 : 7) * navigator.hardwareConcurrency;
 const requestedFiles = args.filter(isTest);
 const entryDirectory = await Deno.makeTempDir({ prefix: "gateway-tests-" });
 try {

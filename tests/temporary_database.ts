@@ -16,7 +16,7 @@ const APP = new URL("./template_database.ts", import.meta.url).href;
 /** A database with all tables and no rows, the caller's own until it releases it. `url` names a server and a database to ask it in. */
 export async function createTemporaryDatabase(url: string): Promise<TemporaryDatabase> {
   // Its lock names the user of a copy, and ends with the connection, also when the process dies.
-  const owner = postgres(url, { max: 1, onnotice: () => {} });
+  const owner = connect(url);
   try {
     const template = await (templateName ??= computeTemplateName());
     const name = await claimName(owner, template.replace(TEMPLATE_PREFIX, COPY_PREFIX));
@@ -28,6 +28,11 @@ export async function createTemporaryDatabase(url: string): Promise<TemporaryDat
     await owner.end();
     throw error;
   }
+}
+
+/** One session. To read the types of arrays, which its statements do not return, takes longer than a short session otherwise. */
+function connect(url: string): postgres.Sql {
+  return postgres(url, { max: 1, onnotice: () => {}, fetch_types: false });
 }
 
 /** The first name that no other test uses. */
@@ -44,7 +49,7 @@ async function isEmptied(owner: postgres.Sql, name: string, copyUrl: string): Pr
   const [row] =
     await owner`select shobj_description(oid, 'pg_database') as digest from pg_database where datname = ${name}`;
   if (row === undefined) return false;
-  const copy = postgres(copyUrl, { max: 1, onnotice: () => {} });
+  const copy = connect(copyUrl);
   try {
     if (await computeSchemaDigest(copy) !== row.digest) return false;
     await copy.unsafe(EMPTY_TABLES);
@@ -160,7 +165,7 @@ export async function withAdminConnection(
   url: string,
   ask: (admin: postgres.Sql) => PromiseLike<unknown>,
 ): Promise<void> {
-  const admin = postgres(url, { max: 1, onnotice: () => {} });
+  const admin = connect(url);
   try {
     await ask(admin);
   } finally {
