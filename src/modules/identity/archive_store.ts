@@ -36,6 +36,14 @@ export class PrincipalArchiveStore {
     return new Map(rows.map(({ hash, at }) => [idOf.get(hash) ?? "", at]));
   }
 
+  /** Recognises, by their ids, all people of the tenant who were erased so far. */
+  async recognizeErased(tenantId: string): Promise<(id: string) => boolean> {
+    const rows = await this.#db.selectFrom("erased_principal").select("hash").where("tenant_id", "=", tenantId)
+      .execute();
+    const hashes = new Set(rows.map(({ hash }) => hash));
+    return (id) => hashes.size > 0 && hashes.has(digestOfErased(tenantId, id));
+  }
+
   principalsAfter(tenantId: string, after: string, limit: number): Promise<PrincipalRow[]> {
     return this.#db.selectFrom("principal").selectAll().where("tenant_id", "=", tenantId).where("id", ">", after)
       .orderBy("id").limit(limit).execute();

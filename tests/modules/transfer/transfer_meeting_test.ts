@@ -5,6 +5,7 @@ import { testOnEngines } from "../../engines.ts";
 import { type Caller, type Harness, openGateway } from "../../harness.ts";
 import { slowTest } from "../../tier.ts";
 import { createCaller, createCallers, createRoom, ok, readRoomEvents } from "../fixtures.ts";
+import { recordQueries } from "../query_log.ts";
 import {
   type Any,
   assertNothingAdded,
@@ -14,11 +15,13 @@ import {
   exportTenant,
   importAgain,
   importArchive,
+  IMPORTS,
   importWhole,
   parseRecords,
   recordsOfType,
   skipCounts,
   toArchive,
+  uploadArchive,
 } from "./transfer_fixture.ts";
 
 const MEETINGS = "/v1/collaboration/meetings";
@@ -211,7 +214,12 @@ testOnEngines("lines of meetings are not believed", async (engine) => {
     const reader = await empty.as("ann");
     assert.deepEqual((await readContent(reader, roomId)).map(({ state }) => state), ["ended", "ended", "scheduled"]);
     ok(await reader.post(MEETINGS, { roomId }));
-    assertNothingAdded(await importArchive(empty, newBoss, "gateway", toArchive(bad)));
+    const id = await uploadArchive(newBoss, "gateway", toArchive(bad));
+    await empty.app.jobs.stop();
+    const statements = await recordQueries(() => empty.runJobs());
+    assertNothingAdded(ok(await newBoss.get(`${IMPORTS}/${id}`)));
+    const erased = statements.filter(({ sql }) => sql.includes('from "erased_principal"')).length;
+    assert.ok(erased < bad.length / 100, `${erased} statements look for people who were erased`);
   }
   assert.equal(ok(await ann.get(`${MEETINGS}/${live.id}`)).state, "active");
 });

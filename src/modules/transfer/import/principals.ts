@@ -1,7 +1,6 @@
 // Principals of an archive: made where they are missing, left alone where they are there.
 import { lowerOf, type PrincipalKind, TENANT_ROLES } from "@/core/actor.ts";
 import { DELETED_NAME } from "@/core/erasure.ts";
-import { LruMap } from "@/core/lru_map.ts";
 import { findTimeZone } from "@/core/time/time_zone.ts";
 import {
   addPrincipals,
@@ -18,7 +17,6 @@ import type { Erased } from "./erased_people.ts";
 import type { Report } from "./report.ts";
 
 const NAME_MAX = 100;
-const CHECKED_MAX = 50_000;
 
 export class ImportedPrincipals {
   readonly #row: ImportRow;
@@ -26,8 +24,6 @@ export class ImportedPrincipals {
   /** Those known to exist, by id. */
   readonly #kinds = new Map<string, PrincipalKind>();
   readonly #erased = new Map<string, string>();
-  /** Those of whom it is known whether they were erased. */
-  readonly #checked = new LruMap<string, true>(CHECKED_MAX);
   /** Those of them that were learnt of in a transaction that has not ended. */
   readonly #fresh = new Set<string>();
 
@@ -44,14 +40,9 @@ export class ImportedPrincipals {
 
   /** Loads which of these people were erased here; returns whether any was. The archive may have no records of them. */
   async loadErased({ db }: Pick<Transaction<TransferTables>, "db">, ids: Iterable<string>): Promise<boolean> {
-    const all = [...new Set(ids)];
-    const unchecked = all.filter((id) => !this.#checked.has(id));
-    if (unchecked.length > 0) {
-      const erased = await new PrincipalArchiveStore(db).erased(this.#row.tenant_id, unchecked);
-      for (const [id, erasedAt] of erased) this.#erased.set(id, erasedAt);
-      for (const id of unchecked) this.#checked.set(id, true);
-    }
-    return all.some((id) => this.#erased.has(id));
+    const erased = await new PrincipalArchiveStore(db).erased(this.#row.tenant_id, [...new Set(ids)]);
+    for (const [id, erasedAt] of erased) this.#erased.set(id, erasedAt);
+    return erased.size > 0;
   }
 
   /** With whom those of these people are replaced who were erased; `undefined` if none was. */
