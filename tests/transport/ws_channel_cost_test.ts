@@ -1,5 +1,6 @@
 // Commands that are not operations: a client that sends many of them at once pays for what they take.
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { setImmediate } from "node:timers";
 import { measureCpu } from "@/core/caller.ts";
 import type { ChannelKind } from "@/core/event/channel.ts";
@@ -7,6 +8,7 @@ import { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { NOTHING_PREPARED, type Operation, Outcome } from "@/core/operation.ts";
 import type { HubDeps } from "@/transport/ws/hub.ts";
 import { createHubHarness, sendCommand, TENANT, TEST_LIMITS } from "./ws_harness.ts";
+import { replace } from "../replace.ts";
 import { until } from "../wait.ts";
 
 Deno.test("subscriptions are charged to their caller, and refused while it owes too much; those of others are not", async () => {
@@ -110,8 +112,17 @@ Deno.test("encoding the reply of a call is charged to its caller, also if it is 
   const cpu = new CpuBudget({ percent: 10, now: () => time.now });
   const { hub, connect } = createHubHarness({ dispatch, cpu, limits: TEST_LIMITS });
   const alice = await connect("alice");
-  const { error } = await sendCommand(alice, 2, { rpc: { method: "test.echo", data: {} } });
-  assert.equal(error.code, 413);
+  const measured: number[] = [];
+  const { byteLength } = Buffer;
+  {
+    using _measuring = replace(Buffer, "byteLength", (value, encoding) => {
+      if (typeof value === "string") measured.push(value.length);
+      return byteLength(value, encoding);
+    });
+    const { error } = await sendCommand(alice, 2, { rpc: { method: "test.echo", data: {} } });
+    assert.equal(error.code, 413);
+  }
+  assert.ok(measured.length > 0 && Math.max(...measured) < text.length, "it is not measured, which would copy it");
   assert.equal(cpu.accountOf({ tenantId: TENANT, ownerId: null, principalId: "alice", kind: "human" }).consumedMs, 50);
   await hub.drain();
 });

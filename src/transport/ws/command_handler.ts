@@ -259,15 +259,17 @@ export class CommandHandler {
     recheck?: () => Promise<unknown>,
   ): Promise<void> {
     const account = connection.actor && this.#deps.cpu?.accountOf(connection.actor);
+    const { outboxMaxBytes } = this.#deps;
     const write = (): [text: string, bytes: number] => {
       const text = encodeReply(id, method, encode());
-      return [text, Buffer.byteLength(text)];
+      // No text has fewer bytes than characters: one that is too long is neither joined nor measured.
+      return [text, text.length > outboxMaxBytes ? text.length : Buffer.byteLength(text)];
     };
     const [text, bytes] = account === undefined ? write() : account.measure(write);
-    if (bytes > this.#deps.outboxMaxBytes) {
+    if (bytes > outboxMaxBytes) {
       const detail =
-        `The operation succeeded, but its response of ${bytes} bytes is too long for a WebSocket; read it over ` +
-        "HTTP";
+        `The operation succeeded, but its response of at least ${bytes} bytes is too long for a WebSocket; read it ` +
+        "over HTTP";
       throw new Fault("payload_too_large", detail);
     }
     using _held = connection.hasCapacity(bytes) ? undefined : connection.hold(bytes);
