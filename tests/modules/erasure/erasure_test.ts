@@ -6,6 +6,7 @@ import { type Kysely, sql } from "kysely";
 import { declaredColumns, type TableErasure } from "@/core/erasure.ts";
 import { namesPrincipal } from "@/core/erasure_json.ts";
 import { PrincipalId } from "@/modules/identity/mod.ts";
+import { ImportHistory, partOf } from "@/modules/transfer/import/history.ts";
 import type { AnyTransaction } from "@/ports/store.ts";
 import { storeErasure } from "@/ports/store_erasure.ts";
 import { testOnEngines } from "../../engines.ts";
@@ -518,7 +519,12 @@ testOnEngines("a direct room keeps no former name of a person who was erased", a
   const again = await gateway.as("bob");
   const names = await Promise.all(ids.map(async (id) => ok(await again.get(`/v1/rooms/${id}`)).name));
   assert.deepEqual(names, ["bob, Deleted user", "bob, carol, Deleted user", "Lunch"]);
-  assert.deepEqual(await findTexts(gateway, ["Zq Persona", "Zq Other"]), {});
+  // An export that read the members before records now what it has exported.
+  const exported = ids.flatMap((id) => ["bob", ZOE].map((member) => partOf.member(id, member)));
+  await gateway.app.store.write((tx) => new ImportHistory(tx, "default").record(exported));
+  const recorded = await gateway.app.store.db.selectFrom("transfer_import_history").select("name").execute();
+  assert.deepEqual(recorded.map(({ name }) => name), ids.map(() => "member bob"));
+  assert.deepEqual(await findTexts(gateway, ["Zq Persona", "Zq Other", ZOE]), {});
 });
 
 testOnEngines(

@@ -1,11 +1,14 @@
 // Remembers what leaves no trace when it is deleted: members, comments, events, relations, and after their retention documents
 // and tasks. A record that was imported or exported before and no longer exists is not imported again.
 import type { ImportedPart, ImportHistory as SectionHistory } from "@/core/archive/section.ts";
+import { PrincipalArchiveStore } from "@/modules/identity/mod.ts";
 import type { Transaction } from "@/ports/store.ts";
 import { TransferStore, type TransferTables } from "../store.ts";
 
+const MEMBER = "member ";
+
 /** The name of a membership. */
-export const memberName = (principalId: string): string => `member ${principalId}`;
+export const memberName = (principalId: string): string => `${MEMBER}${principalId}`;
 
 /** Parts by the ids that they have here. */
 export const partOf = {
@@ -14,10 +17,12 @@ export const partOf = {
 
 export class ImportHistory implements SectionHistory {
   readonly #store: TransferStore;
+  readonly #principals: PrincipalArchiveStore;
   readonly #tenantId: string;
 
   constructor(tx: Transaction<TransferTables>, tenantId: string) {
     this.#store = new TransferStore(tx.db);
+    this.#principals = new PrincipalArchiveStore(tx.db);
     this.#tenantId = tenantId;
   }
 
@@ -28,10 +33,14 @@ export class ImportHistory implements SectionHistory {
     return items.filter((item) => !names(item).some((name) => known.has(keyOf(name))));
   }
 
-  /** These are here. */
+  /** These are here. A person who was erased meanwhile is not named: nothing would remove it. */
   async record(parts: readonly ImportedPart[]): Promise<void> {
+    const memberIds = parts.flatMap(({ name }) => memberIdOf(name) ?? []);
+    const known = await this.#principals.principals(this.#tenantId, memberIds);
+    const erased = new Set(memberIds).difference(new Set(known.map(({ id }) => id)));
+    const here = parts.filter(({ name }) => !erased.has(memberIdOf(name) ?? ""));
     await this.#store.addImportHistory(
-      parts.map(({ container, name }) => ({ tenant_id: this.#tenantId, container, name })),
+      here.map(({ container, name }) => ({ tenant_id: this.#tenantId, container, name })),
     );
   }
 
@@ -39,6 +48,10 @@ export class ImportHistory implements SectionHistory {
   async clear(container: string): Promise<void> {
     while (await this.#store.deleteImportHistory(this.#tenantId, container));
   }
+}
+
+function memberIdOf(name: string): string | undefined {
+  return name.startsWith(MEMBER) ? name.slice(MEMBER.length) : undefined;
 }
 
 function keyOf({ container, name }: ImportedPart): string {
