@@ -160,7 +160,7 @@ testOnEngines(
     const boss = await createCaller(source, "boss", { role: "owner" });
     const roomId = await createRoom(alice, ["bob", "carol"]);
     const root = await sendMessage(alice, roomId, "root");
-    await sendMessage(bob, roomId, "reply", { threadId: root.id });
+    const reply = await sendMessage(bob, roomId, "reply", { threadId: root.id });
     ok(await alice.delete(`/v1/threads/${root.id}/follow`));
     ok(await carol.put(`/v1/threads/${root.id}/follow`));
     const archive = await exportTenant(source, boss);
@@ -178,7 +178,9 @@ testOnEngines(
     assert.deepEqual(await listed(), [0, 1, 1]);
     ok(await there.carol.delete(`/v1/threads/${root.id}/follow`));
     assert.deepEqual([await added(), await listed()], [0, [0, 1, 0]]);
-    const lost = archive.replaceAll(`"threadId":"${root.id}","following"`, '"threadId":"msg_unknown","following"');
-    assert.deepEqual(skipCounts(await importArchive(target, owner, "gateway", lost)), { followed_thread_missing: 2 });
+    for (const id of ["msg_unknown", reply.id]) {
+      const lost = archive.replaceAll(`"threadId":"${root.id}","following"`, `"threadId":"${id}","following"`);
+      assert.deepEqual(skipCounts(await importArchive(target, owner, "gateway", lost)), { followed_thread_missing: 2 });
+    }
   },
 );

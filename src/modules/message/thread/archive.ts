@@ -57,17 +57,18 @@ async function importFollowing(
 ): Promise<void> {
   const { tenantId, report, now } = context;
   const located = await context.locateMessages(tx, batch.map(({ record }) => record.threadId));
-  await context.createPlaceholders(tx, batch.map(({ record }) => record.principalId));
+  const known = batch.flatMap(({ where, record }) => {
+    const root = located.get(record.threadId);
+    if (root?.roomId !== undefined && root.threadId === null) return [{ ...record, rootId: root.id }];
+    report.skip("followed_thread_missing", where);
+    return [];
+  });
+  await context.createPlaceholders(tx, known.map(({ principalId }) => principalId));
   const threads = new ThreadStore(tx.db);
-  for (const { where, record: { principalId, threadId, following, activeAt } } of batch) {
-    const root = located.get(threadId);
-    if (root?.roomId === undefined) {
-      report.skip("followed_thread_missing", where);
-      continue;
-    }
+  for (const { principalId, rootId, following, activeAt } of known) {
     const isNew = await threads.setFollowing({
       tenant_id: tenantId,
-      message_id: root.threadId ?? root.id,
+      message_id: rootId,
       principal_id: principalId,
       active_at: activeAt < now ? activeAt : now,
       following: following ? 1 : 0,
