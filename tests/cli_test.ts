@@ -8,6 +8,7 @@ import { freePort } from "./free_port.ts";
 import { SECRET } from "./harness.ts";
 import { createTemporaryFolder } from "./temporary_folder.ts";
 import { eventually, pause, until } from "./wait.ts";
+import { slowTest } from "./tier.ts";
 
 /** A signal that follows another one sooner is its echo, by a wide margin. */
 const ECHO_MS = 100;
@@ -86,7 +87,7 @@ Deno.test("metrics are served on a port of their own, and a start where that is 
   await gateway.stop();
 });
 
-Deno.test("an unknown command, option or argument is named, and help lists what there is", async () => {
+slowTest("an unknown command, option or argument is named, and help lists what there is", async () => {
   const run = async (...args: string[]) => {
     const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "--quiet", "--no-prompt", "--allow-all", MAIN, ...args],

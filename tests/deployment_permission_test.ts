@@ -8,6 +8,7 @@ import { PNG } from "./modules/file/file_images.ts";
 import { createTemporaryFolder } from "./temporary_folder.ts";
 import { signClaims } from "./tokens.ts";
 import { until, WAIT_MS } from "./wait.ts";
+import { slowTest } from "./tier.ts";
 
 const ROOT = new URL("../", import.meta.url).pathname;
 
@@ -89,7 +90,7 @@ Deno.test("deno task start in a fresh clone serves everything with access to its
   ]);
 });
 
-Deno.test("a start with data elsewhere is refused with the command that allows it, and that command works", async () => {
+slowTest("a start with data elsewhere is refused with the command that allows it, and that command works", async () => {
   await using folder = await clone();
   await using data = await createTemporaryFolder();
   const elsewhere = data.path;

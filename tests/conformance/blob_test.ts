@@ -9,6 +9,7 @@ import { createTemporaryFolder } from "../temporary_folder.ts";
 import { replace } from "../replace.ts";
 import { eventually, pause } from "../wait.ts";
 import { openS3Blobs, startS3Server } from "./s3.ts";
+import { slowTest } from "../tier.ts";
 
 type Opened = {
   blobs: Blobs; /** Names of everything stored, half-done work included. */
@@ -193,7 +194,7 @@ Deno.test("an upload to S3 that breaks off after its first parts is ended there"
   await server.shutdown();
 });
 
-Deno.test("an S3 store that never responds, or stops in the middle of a response, is unavailable", async () => {
+slowTest("an S3 store that never responds, or stops in the middle of a response, is unavailable", async () => {
   const ends = Promise.withResolvers<void>();
   const silent = async (): Promise<Response> => {
     await ends.promise;

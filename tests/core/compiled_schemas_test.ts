@@ -4,6 +4,7 @@ import { z } from "@zod/zod";
 import fc from "npm:fast-check@4.10.2";
 import { COMMAND_SCHEMAS } from "@/transport/ws/protocol.ts";
 import { openGateway } from "../harness.ts";
+import { slowTest } from "../tier.ts";
 
 type Fields = Record<string, unknown>;
 
@@ -106,7 +107,7 @@ function checkAll(schemas: readonly { name: string; schema: z.ZodType; example: 
   );
 }
 
-Deno.test("a compiled input of an operation says what the plain one says", async () => {
+slowTest("a compiled input of an operation says what the plain one says", async () => {
   await using gateway = await openGateway();
   const schemas = [...gateway.app.operations.values()].map((operation) => ({
     name: operation.name,

@@ -4,6 +4,7 @@ import fc from "npm:fast-check@4.10.2";
 import { allEnded, pause, until } from "../../wait.ts";
 import { type Editor, EditorServer } from "./document_editor.ts";
 import { DocumentFixture, PATH } from "./document_fixture.ts";
+import { slowTest } from "../../tier.ts";
 
 type Step =
   | { kind: "insert"; who: number; at: number; text: string }
@@ -30,7 +31,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("pause" as const), ms: fc.integer({ min: 0, max: 8 }) }) },
 );
 
-Deno.test("random edits from editors and REST converge to the stored text", async () => {
+slowTest("random edits from editors and REST converge to the stored text", async () => {
   const fixture = await DocumentFixture.open();
   const room = new EditorServer(fixture.gateway);
   await fc.assert(
