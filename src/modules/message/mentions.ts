@@ -25,31 +25,12 @@ const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 const NAME =
   /(?<!(?![\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}])[\p{L}\p{N}._@/\\-])@([A-Za-z0-9._-]{1,64})(?![A-Za-z0-9._-])(?=([@:][A-Za-z0-9._@:-]{0,127})?)/gu;
 
-/** Throws unless every mentioned principal exists and can see the room. No query without mentions. */
-export async function assertCanMention(
-  db: AnyDatabase,
-  roomAccess: RoomAccess,
-  actor: Actor,
-  { room, role }: SendGrant,
-  { principalIds, room: everybody }: Mentions,
-): Promise<void> {
-  if (everybody && !canMentionAll({ room, role })) {
-    throw new Fault(
-      "forbidden",
-      `/mentions/room: in rooms with more than ${ROOM_MENTION_MEMBERS} members only moderators can mention everybody`,
-    );
-  }
-  if (principalIds.length === 0) return;
-  const viewers = [...(await roomAccess.filterViewers(room, principalIds, db)).values()];
-  const allowed = new Set(viewers.filter((viewer) => canMention(actor, viewer)).map(({ id }) => id));
-  assertAllFound(principalIds, allowed, "/mentions/principalIds", (id) => `no principal ${id} that can see the room`);
-}
-
 /**
- * Adds the mentions of the text, if it is read: `@handle` or `@id` of members visible to the caller, `@handle` of a group for its
- * members in the room, and `@all` or `@here` where the caller may use it. Unknown names remain text. Throws for unknown groups.
+ * The given mentions, which must be allowed, and those of the text, if it is read: `@handle` or `@id` of members visible to the
+ * caller, `@handle` of a group for its members in the room, and `@all` or `@here` where the caller may use it. Unknown names
+ * remain text. Throws for unknown groups.
  */
-export async function addNamedMentions(
+export async function resolveMentions(
   db: AnyDatabase,
   roomAccess: RoomAccess,
   actor: Actor,
@@ -57,6 +38,7 @@ export async function addNamedMentions(
   content: { text: string; format: "markdown" | "plain" } | undefined,
   given: Mentions,
 ): Promise<Mentions> {
+  await assertCanMention(db, roomAccess, actor, grant, given);
   const names = content === undefined ? [] : namesIn(content.text, content.format);
   const { room: everybody, groups: givenGroups = [] } = given;
   const mentioned = new MentionedNames(given.principalIds);
@@ -78,6 +60,26 @@ export async function addNamedMentions(
   if (forEverybody !== undefined && !isAllowed) mentioned.ignore(forEverybody, "not_allowed");
   const { principalIds, ...rest } = mentioned.result;
   return { principalIds, room: everybody || (forEverybody !== undefined && isAllowed), ...rest };
+}
+
+/** Throws unless every mentioned principal exists and can see the room. No query without mentions. */
+async function assertCanMention(
+  db: AnyDatabase,
+  roomAccess: RoomAccess,
+  actor: Actor,
+  { room, role }: SendGrant,
+  { principalIds, room: everybody }: Mentions,
+): Promise<void> {
+  if (everybody && !canMentionAll({ room, role })) {
+    throw new Fault(
+      "forbidden",
+      `/mentions/room: in rooms with more than ${ROOM_MENTION_MEMBERS} members only moderators can mention everybody`,
+    );
+  }
+  if (principalIds.length === 0) return;
+  const viewers = [...(await roomAccess.filterViewers(room, principalIds, db)).values()];
+  const allowed = new Set(viewers.filter((viewer) => canMention(actor, viewer)).map(({ id }) => id));
+  assertAllFound(principalIds, allowed, "/mentions/principalIds", (id) => `no principal ${id} that can see the room`);
 }
 
 /** Adds up whom the names of a text mention. */

@@ -30,5 +30,6 @@ export {
 export { type FilteredMessage, filterUpdate, type MessageFilter } from "./filter.ts";
 export type { MessageService } from "./service.ts";
 export { countCommitted } from "./api.ts";
-export { fileOwner, type MessageContent, type MessageSender } from "./sender.ts";
+export type { MessageContent } from "./admission.ts";
+export { fileOwner, type MessageSender } from "./sender.ts";
 export { type MessageEditRow, type MessageRow, type MessageTables, type ReactionRow } from "./store.ts";

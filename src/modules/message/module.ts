@@ -50,13 +50,12 @@ export function messageModule({ store, clock, cursors, metrics, holds, modules }
   const { roomAccess, tenants, identity, credentials, notifications, people, unreads, files, unindex, rate, filter } =
     deps;
   const { triggerAgents, runMessages } = deps;
-  const isInTransaction = () => store.isInTransaction;
   const eraseDerived: EraseDerived = async (tenantId, roomId, messageIds) => {
     for (const { eraseMessages } of modules) await eraseMessages?.(tenantId, roomId, messageIds);
   };
   const tombstones = new MessageTombstones({ store, clock, files, holds, eraseDerived });
   const messages = new MessageService({ store, clock, cursors, roomAccess, tenants, files, people, holds, tombstones });
-  const sender = new MessageSender({ store, clock, roomAccess, files, isInTransaction, credentials });
+  const sender = new MessageSender({ store, clock, roomAccess, files, credentials });
   const scheduled = new ScheduledService({
     store,
     clock,

@@ -15,7 +15,7 @@ import { hiddenUpTo, type RoomAccess, type RoomPeople } from "@/modules/room/mod
 import type { TenantService } from "@/modules/tenant/mod.ts";
 import type { AnyDatabase, AnyTransaction, Store } from "@/ports/store.ts";
 import { assertNotDeleted, MessageAccess } from "./message_access.ts";
-import { addNamedMentions, assertCanMention } from "./mentions.ts";
+import { resolveMentions } from "./mentions.ts";
 import { mentionJob } from "./notifier.ts";
 import { mentionRows, messageEvent, presentMessage, presentMessages } from "./presenter.ts";
 import {
@@ -166,13 +166,11 @@ export class MessageService {
       const { row, grant } = await this.#access.requireForUpdate(tx, context, id);
       const messages = new MessageStore(tx.db);
       await this.#checkEditable(tx.db, actor, row, version);
-      const { roomAccess } = this.#deps;
-      if (given !== undefined) await assertCanMention(tx.db, roomAccess, actor, grant, given);
       const content = { text: input.text ?? row.text ?? "", format: input.format ?? row.format };
       const mentions = parseMentions === true || given !== undefined
-        ? await addNamedMentions(
+        ? await resolveMentions(
           tx.db,
-          roomAccess,
+          this.#deps.roomAccess,
           actor,
           grant,
           parseMentions === true ? content : undefined,

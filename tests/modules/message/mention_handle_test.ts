@@ -72,6 +72,7 @@ testOnEngines("message.send with parseMentions mentions members by handle", asyn
   const message = await sendMessage(alice, roomId, text, { parseMentions: true, clientMessageId: "one" });
   assert.deepEqual(message.mentions, { principalIds: ["bob", "carol"], room: false });
   assert.equal(message.text, text);
+  await gateway.runJobs();
   const added = await sendMessage(alice, roomId, "@bobby", {
     parseMentions: true,
     mentions: { principalIds: ["carol"] },
