@@ -16,9 +16,7 @@ export async function ensureDirectories({ settings }: Config): Promise<void> {
     const states = await Promise.all(
       (["read", "write"] as const).map((access) => Deno.permissions.query({ name: access, path })),
     );
-    if (states.some(({ state }) => state !== "granted")) {
-      throw new Error(outsideDirectories(name, path));
-    }
+    if (states.some(({ state }) => state !== "granted")) throw new Error(outsideDirectories(name, path));
     // Its parent may not be permitted. A failure is reported where the folder is first used.
     await Deno.mkdir(path, { recursive: true }).catch(() => {});
   }

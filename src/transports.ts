@@ -191,11 +191,7 @@ function openMcp(
  * Without the bus a node serves on, and reads from the log what others committed. So the bus is shown, but does not decide: an
  * outage of Redis would take away all nodes at once.
  */
-async function checkReadiness(
-  { store, bus }: Platform,
-  hub: Hub,
-  isLeaving: boolean,
-): Promise<Readiness> {
+async function checkReadiness({ store, bus }: Platform, hub: Hub, isLeaving: boolean): Promise<Readiness> {
   const [database, canary] = await Promise.all([isHealthy(store.checkHealth()), isHealthy(hub.probeBus())]);
   return {
     ready: database && !isLeaving,

@@ -100,10 +100,7 @@ export async function runOnAccount<Result>(account: CpuAccount, work: () => Prom
  * its share: clients send such commands for all of their channels at once, with a timeout for each. Throws `rate_limited` while the
  * account owes too much.
  */
-export async function runInTurn<Result>(
-  account: CpuAccount | undefined,
-  work: () => Promise<Result>,
-): Promise<Result> {
+export async function runInTurn<Result>(account: CpuAccount | undefined, work: () => Promise<Result>): Promise<Result> {
   if (account === undefined) return await work();
   const turn = account.takeTurn();
   if (turn !== undefined) await turn;

@@ -173,10 +173,7 @@ export class Metrics {
     "svc_bus_healthy",
     "1 if this node is connected to the other nodes, 0 while Redis is unavailable",
   );
-  readonly bytesWritten = this.#gauge(
-    "svc_written_bytes",
-    "Bytes of rows written on behalf of principals since start",
-  );
+  readonly bytesWritten = this.#gauge("svc_written_bytes", "Bytes of rows written on behalf of principals since start");
   readonly jobsWaiting = this.#gauge("svc_jobs_waiting", "Jobs in the queue by state; scheduled jobs are not due yet", [
     "state",
   ]);

@@ -68,13 +68,7 @@ export type StreamSource = {
   idsIn(event: { data?: unknown }): string[];
   findMany(db: AnyDatabase, tenantId: string, ids: readonly string[]): Promise<StreamedResource[]>;
   /** Resources of a room with `from < seq <= to`. */
-  findBetween(
-    db: AnyDatabase,
-    tenantId: string,
-    roomId: string,
-    from: number,
-    to: number,
-  ): Promise<StreamedResource[]>;
+  findBetween(db: AnyDatabase, tenantId: string, roomId: string, from: number, to: number): Promise<StreamedResource[]>;
 };
 
 /** A kind of resource that can be searched for. */

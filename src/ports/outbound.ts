@@ -33,11 +33,7 @@ type OutboundInit = { [Name in "method" | "headers" | "body" | "signal"]?: Reque
 
 /** A `fetch` with bounds. */
 export interface Outbound {
-  (
-    url: string | URL,
-    init?: OutboundInit,
-    options?: OutboundOptions,
-  ): Promise<Response>;
+  (url: string | URL, init?: OutboundInit, options?: OutboundOptions): Promise<Response>;
   /** Throws where the address alone says that a call would be refused: so a wrong one is refused when it is configured. */
   assertAllowed(url: string | URL, options?: Pick<OutboundOptions, "allow">): void;
 }

@@ -55,11 +55,7 @@ export class OpenAiDialects {
   readonly #omitFirstTag = new LruMap<string, true>(SERVERS_MAX);
 
   /** Sends a request, and again without a parameter that the server refuses; remembers that for the next one. */
-  async send<Result>(
-    server: string,
-    needsTools: boolean,
-    send: (adapt: Adapt) => Promise<Result>,
-  ): Promise<Result> {
+  async send<Result>(server: string, needsTools: boolean, send: (adapt: Adapt) => Promise<Result>): Promise<Result> {
     let applied = this.#known.get(server) ?? [];
     const isPossible = ({ dropsTools = false }: Adaptation): boolean => !(needsTools && dropsTools);
     for (;;) {

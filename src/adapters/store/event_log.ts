@@ -126,8 +126,7 @@ const createStream = prepared((db: Kysely<CoreTables>, param: Param<StreamRef & 
 );
 
 const headsOf = prepared((db: Kysely<CoreTables>, param: Param<{ tenantId: string; names: string }>, dialect) =>
-  db.selectFrom("stream").select(["name", "epoch", "head", "floor"])
-    .where("tenant_id", "=", param("tenantId"))
+  db.selectFrom("stream").select(["name", "epoch", "head", "floor"]).where("tenant_id", "=", param("tenantId"))
     .where(inJsonList(dialect, "name", param("names")))
 );
 
@@ -176,8 +175,7 @@ const newestBefore = prepared((
   db: Kysely<CoreTables>,
   param: Param<StreamName & { floor: number; until: number; cutoff: string }>,
 ) =>
-  db.selectFrom("event").select("seq")
-    .where("tenant_id", "=", param("tenant_id")).where("stream", "=", param("name"))
+  db.selectFrom("event").select("seq").where("tenant_id", "=", param("tenant_id")).where("stream", "=", param("name"))
     .where("seq", ">", param("floor")).where("seq", "<=", param("until"))
     .where("at", "<", param("cutoff"))
     .orderBy("seq", "desc").limit(sql.lit(1))

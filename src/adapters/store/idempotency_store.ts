@@ -195,8 +195,7 @@ const storeResponse = prepared((
   db: Kysely<CoreTables>,
   param: Param<IdempotencyScope & { status: number; headers: string; body: string | null }>,
 ) =>
-  db.updateTable("idempotency")
-    .set({ status: param("status"), headers: param("headers"), body: param("body") })
+  db.updateTable("idempotency").set({ status: param("status"), headers: param("headers"), body: param("body") })
     .where("tenant_id", "=", param("tenantId"))
     .where("principal_id", "=", param("principalId"))
     .where("method", "=", param("method"))

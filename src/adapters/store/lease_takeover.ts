@@ -37,8 +37,7 @@ export class LeaseTakeover {
 
   start(): void {
     this.#timer = setInterval(() => {
-      this.#checking ??= this.check()
-        .catch((cause) => this.#warnCheckFailed(failureOf(cause)))
+      this.#checking ??= this.check().catch((cause) => this.#warnCheckFailed(failureOf(cause)))
         .finally(() => this.#checking = undefined);
     }, CHECK_INTERVAL_MS);
   }

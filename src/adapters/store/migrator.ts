@@ -26,8 +26,7 @@ export async function applyMigrations(
     await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK_KEY})`.execute(db);
     await sql`set local lock_timeout to default`.execute(db);
   }
-  await db.schema.createTable("migration").ifNotExists()
-    .addColumn("name", "text", (column) => column.primaryKey())
+  await db.schema.createTable("migration").ifNotExists().addColumn("name", "text", (column) => column.primaryKey())
     .addColumn("at", "text", (column) => column.notNull())
     .execute();
   const steps = [CORE, ...modules ?? []].flatMap((owner) =>

@@ -25,10 +25,7 @@ export function createSecretRenewal(
 }
 
 /** Resolves to how many were renewed. */
-async function renewColumn(
-  store: AnyStore,
-  { table, column, encryptor, contextOf }: EncryptedColumn,
-): Promise<number> {
+async function renewColumn(store: AnyStore, { table, column, encryptor, contextOf }: EncryptedColumn): Promise<number> {
   let renewed = 0;
   for (let last = { tenant_id: "", id: "" };;) {
     const rows = await store.db.selectFrom(table).select(["tenant_id", "id", column]).where(column, "is not", null)

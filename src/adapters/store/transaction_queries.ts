@@ -19,10 +19,7 @@ export const advanceStream = prepared((
 );
 
 /** The same for many streams at once, each `{name, count}`, locked in the order of their names. PostgreSQL only. */
-export const advanceStreams = prepared((
-  db: Kysely<CoreTables>,
-  param: Param<{ tenantId: string; wanted: string }>,
-) =>
+export const advanceStreams = prepared((db: Kysely<CoreTables>, param: Param<{ tenantId: string; wanted: string }>) =>
   db.with("asked", (from) => askedStreams(from, param)).with("held", (from) => lockedStreams(from, param))
     .updateTable("stream").from("held")
     .set((row) => ({ head: row("stream.head", "+", row.ref("held.count")) }))

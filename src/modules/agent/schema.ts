@@ -49,8 +49,7 @@ export const AgentSettings = z.strictObject({
   askFirst: z.array(ToolName).max(TOOLS_MAX).default([]).describe(
     "Those of its tools that need an approval for each call. Deleting always does",
   ),
-  memoryScopes: z.array(MemoryScope).max(4).default(["room", "principal", "agent"])
-    .describe("Whose facts it may use"),
+  memoryScopes: z.array(MemoryScope).max(4).default(["room", "principal", "agent"]).describe("Whose facts it may use"),
   triggers: z.array(AgentTrigger).max(AGENT_TRIGGERS.length).default([...AGENT_TRIGGERS]).describe(
     "What starts a run: a mention, a message in a direct room, a reply to the agent, a message that begins with /handle",
   ),

@@ -174,12 +174,7 @@ export class AgentService {
   }
 
   /** On the streams of the agent and of its owner. */
-  async #publish(
-    tx: Tx,
-    actor: Actor,
-    row: AgentRow & { owner_id: string | null },
-    isDeleted = false,
-  ): Promise<void> {
+  async #publish(tx: Tx, actor: Actor, row: AgentRow & { owner_id: string | null }, isDeleted = false): Promise<void> {
     const data = { agentId: row.id, version: isDeleted ? null : row.version, paused: row.is_paused === 1 };
     const ids = [...new Set([row.id, row.owner_id ?? row.id])];
     await tx.emit(...ids.map((id) => principalEvent(actor, id, "agent.updated", data)));

@@ -45,9 +45,7 @@ export class CompletionService {
   }
 
   /** The parts of a response. Every failure is a Fault. */
-  async *stream(
-    ...[actor, input, { signal, roomId }]: Parameters<Complete>
-  ): AsyncGenerator<ModelPart, AiStepEnd> {
+  async *stream(...[actor, input, { signal, roomId }]: Parameters<Complete>): AsyncGenerator<ModelPart, AiStepEnd> {
     const { tenantId, principalId, kind } = actor;
     const agentId = kind === "agent" ? principalId : undefined;
     const charge = { tenantId, principalId: chargedId(actor), agentId, roomId };

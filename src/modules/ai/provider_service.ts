@@ -121,9 +121,7 @@ export class ProviderService {
     const { outbound, allowHosts } = this.#deps;
     assertAddressAllowed(outbound, text, "/baseUrl", { allow: allowHosts });
     const url = new URL(text);
-    if (url.search !== "" || url.hash !== "") {
-      throw invalidField("/baseUrl", "expected an address without a query");
-    }
+    if (url.search !== "" || url.hash !== "") throw invalidField("/baseUrl", "expected an address without a query");
     return trimTrailing(url.href, "/");
   }
 }

@@ -31,10 +31,7 @@ const QUERY_BUDGET_MS = 200;
 const OCCURRENCES_MAX = 100_000;
 
 /** Busy times that overlap the range, merged, by principal and start. */
-export async function busyTimes(
-  stores: Stores,
-  query: BusyQuery,
-): Promise<{ busy: Busy[]; truncated: boolean }> {
+export async function busyTimes(stores: Stores, query: BusyQuery): Promise<{ busy: Busy[]; truncated: boolean }> {
   const found = new Map(query.principalIds.map((id) => [id, new BusyTimes()]));
   const yieldIfDue = createYielder(query.pause);
   const truncated = await findTimes(stores, query, found, yieldIfDue);

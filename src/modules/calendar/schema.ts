@@ -219,10 +219,7 @@ export type EventDelete = z.output<typeof EventDelete>;
 export const EventRead = z.strictObject({ id: EventId, occurrence: OccurrenceRef.optional() });
 export type EventRead = z.output<typeof EventRead>;
 
-const Bound = TimeInput.refine(
-  (text) => /^(19|20|21)\d\d-/.test(text),
-  "expected a year from 1900 to 2199",
-);
+const Bound = TimeInput.refine((text) => /^(19|20|21)\d\d-/.test(text), "expected a year from 1900 to 2199");
 
 export const EventList = z.strictObject({
   from: Bound.describe("Start of the range, inclusive"),
@@ -272,9 +269,7 @@ export const FreeBusy = z.object({
       start: Time.describe("Start of the busy period"),
       end: Time.describe("End of the busy period"),
     }).meta({ id: "BusyPeriod" }),
-  ).describe(
-    "Busy periods, merged, ordered by principal and start",
-  ),
+  ).describe("Busy periods, merged, ordered by principal and start"),
   truncated: z.boolean().describe(
     "Whether results are missing because the range has too many; request a shorter range",
   ),
@@ -316,9 +311,7 @@ export const ImportReport = z.object({
   problems: z.array(z.object({
     uid: z.string().nullable().describe("Id of the event in the file; null if it has none"),
     detail: z.string(),
-  })).describe(
-    "Events and properties that were skipped, and why",
-  ),
+  })).describe("Events and properties that were skipped, and why"),
 }).meta({ id: "CalendarImportReport" });
 export type ImportReport = z.output<typeof ImportReport>;
 

@@ -380,7 +380,5 @@ function shiftedStart(row: EventRow, shown: string, wanted: string): string {
 }
 
 function assertExceptions(count: number): void {
-  if (count > EXCEPTIONS_MAX) {
-    throw new Fault("limit_reached", `A series has at most ${EXCEPTIONS_MAX} exceptions`);
-  }
+  if (count > EXCEPTIONS_MAX) throw new Fault("limit_reached", `A series has at most ${EXCEPTIONS_MAX} exceptions`);
 }

@@ -269,10 +269,7 @@ export class EventWriter {
     const only = scope === "this" ? occurrence : undefined;
     const from = only?.startAt ?? Math.max(Date.parse(row.from_at), now - DAY_MS);
     const own = only === undefined
-      ? await runInSlices(
-        findOccurrences(event, from, from + IF_FREE_DAYS * DAY_MS, IF_FREE_MAX, IF_FREE_MS),
-        nextTick,
-      )
+      ? await runInSlices(findOccurrences(event, from, from + IF_FREE_DAYS * DAY_MS, IF_FREE_MAX, IF_FREE_MS), nextTick)
       : { items: [only], truncated: false };
     const { items } = own;
     if (items.length === 0) return;
@@ -352,10 +349,7 @@ async function addEvents(tx: Tx, events: readonly EventAggregate[]): Promise<voi
 }
 
 /** Runs a write of events; a uid that is taken in the calendar is a conflict. */
-export function writeEvents<Result>(
-  store: Store<CalendarTables>,
-  work: (tx: Tx) => Promise<Result>,
-): Promise<Result> {
+export function writeEvents<Result>(store: Store<CalendarTables>, work: (tx: Tx) => Promise<Result>): Promise<Result> {
   return store.write(work).catch(whenTaken(uidTaken));
 }
 

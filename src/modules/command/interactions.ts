@@ -152,11 +152,7 @@ export class Interactions {
   }
 
   /** Delivers the response to a call that is waited for. */
-  async #finish(
-    row: InteractionRow,
-    responder: Responder,
-    given: Given,
-  ): Promise<InteractionResult> {
+  async #finish(row: InteractionRow, responder: Responder, given: Given): Promise<InteractionResult> {
     const { store, delivery } = this.#deps;
     try {
       const filtered = await delivery.filter(row, responder, given);
@@ -330,10 +326,7 @@ function fingerprintOf(content: unknown): string {
 }
 
 /** What `run` responds; a fault when the caller stops waiting or the time is over. */
-function inTime(
-  signal: AbortSignal | undefined,
-  run: Promise<InteractionResponse>,
-): Promise<InteractionResponse> {
+function inTime(signal: AbortSignal | undefined, run: Promise<InteractionResponse>): Promise<InteractionResponse> {
   if (signal === undefined) return run;
   const late = Promise.withResolvers<never>();
   const onAbort = (): void => late.reject(new Fault("command_failed", "No response in time"));

@@ -79,8 +79,7 @@ export class InteractionStore {
 
   /** Counts a response that follows; the number, `undefined` beyond `max`. */
   async countLate(tenantId: string, id: string, max: number): Promise<number | undefined> {
-    const counted = await this.#db.updateTable("interaction")
-      .set((set) => ({ late_count: set("late_count", "+", 1) }))
+    const counted = await this.#db.updateTable("interaction").set((set) => ({ late_count: set("late_count", "+", 1) }))
       .where("tenant_id", "=", tenantId).where("id", "=", id).where("late_count", "<", max).returning("late_count")
       .executeTakeFirst();
     return counted?.late_count;

@@ -112,9 +112,7 @@ export class DocumentService {
   import(context: Context, { markdown, title, ...location }: DocumentImport): Promise<Document> {
     const text = normalizeMarkdown(markdown);
     const name = title ?? extractTitle(text);
-    if (name === undefined) {
-      throw invalidField("/title", "required, because the text has no first line");
-    }
+    if (name === undefined) throw invalidField("/title", "required, because the text has no first line");
     return this.create(context, { ...location, title: name, text });
   }
 
@@ -257,9 +255,7 @@ export class DocumentService {
 /** The content of a new document, as a CRDT and as what is stored of it beside. Runs before the transaction, since it may take long. */
 async function firstContent({ kind, text, html, prosemirror, ...location }: DocumentCreate) {
   const given = location.fragment ?? null;
-  if (kind === "text" && given !== null) {
-    throw invalidField("/fragment", "for rich documents only");
-  }
+  if (kind === "text" && given !== null) throw invalidField("/fragment", "for rich documents only");
   const isEmpty = text === undefined && html === undefined && prosemirror === undefined;
   const parsed = await parseContent(isEmpty ? { text: "" } : { text, html, prosemirror }, kind, dialectOf([], given));
   const hasNodes = "nodes" in parsed && parsed.nodes.length > 0;

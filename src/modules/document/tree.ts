@@ -25,11 +25,7 @@ export async function requireParent(
   await lockTree(tx, context.actor.tenantId);
   const { row: parent } = await access.require(context, parentId, "live", tx);
   if (parent.room_id !== roomId) {
-    throw Fault.forField(
-      "/parentId",
-      "invalid",
-      "the parent must be in the same room, or private like the document",
-    );
+    throw Fault.forField("/parentId", "invalid", "the parent must be in the same room, or private like the document");
   }
   const documents = new DocumentStore(tx.db);
   let depth = 1;

@@ -156,9 +156,7 @@ export class DocumentUpdater {
     await new DocumentStore(tx.db).update(row.tenant_id, [row.id], set);
     await this.#index(tx, row, before.room_id !== row.room_id);
     tx.signal(accessChanged.create(row.tenant_id, row.id));
-    if (row.deleted_at === null) {
-      await publishDocumentUpdated(tx, [before, row], [], [actor.principalId], actor);
-    }
+    if (row.deleted_at === null) await publishDocumentUpdated(tx, [before, row], [], [actor.principalId], actor);
     return row;
   }
 

@@ -105,9 +105,7 @@ export class ErasureService {
       if (row.state !== "waiting") throw new Fault("conflict", `The erasure is ${row.state}`);
       const set = { state: "cancelled", finished_at: iso(clock.now()) } as const;
       await erasures.update(actor.tenantId, id, set);
-      if (row.was_enabled === 1 && row.is_dry_run === 0) {
-        await principals.setDisabled(actor, row.principal_id, false);
-      }
+      if (row.was_enabled === 1 && row.is_dry_run === 0) await principals.setDisabled(actor, row.principal_id, false);
       return present({ ...row, ...set });
     });
   }

@@ -72,9 +72,7 @@ export async function detectContentType(head: Uint8Array<ArrayBuffer>, claimed: 
 /** `isKnown`: content of the declared type would have been detected. */
 function matchesClaim(claim: string, found: string, isKnown: boolean): boolean {
   if (canonicalTypeOf(claim) === canonicalTypeOf(found) || CONTAINER_FORMATS[found]?.test(claim)) return true;
-  if (TEXTUAL.test(found)) {
-    return TEXTUAL.test(claim) || found === TEXT && claim.startsWith("application/") && !isKnown;
-  }
+  if (TEXTUAL.test(found)) return TEXTUAL.test(claim) || found === TEXT && claim.startsWith("application/") && !isKnown;
   if (found === BINARY) return claim.startsWith("application/") && !isKnown && !TEXTUAL.test(claim);
   return isSameMedia(canonicalTypeOf(claim), canonicalTypeOf(found));
 }

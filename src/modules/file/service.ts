@@ -217,11 +217,7 @@ export class FileService {
   }
 
   /** How many resources show the file besides those of rooms, and how many of these the actor may read. */
-  async #ownersWithoutRoom(
-    db: AnyDatabase,
-    actor: Actor,
-    { id }: FileRow,
-  ): Promise<{ all: number; readable: number }> {
+  async #ownersWithoutRoom(db: AnyDatabase, actor: Actor, { id }: FileRow): Promise<{ all: number; readable: number }> {
     const owners = await new FileStore(db).ownersWithoutRoom(actor.tenantId, id);
     const byKind = Map.groupBy(owners.map((owner) => owner.split(":", 2)), ([kind]) => kind ?? "");
     let readable = 0;

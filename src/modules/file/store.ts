@@ -41,8 +41,7 @@ type Db = Kysely<FileTables>;
 /** Whether the file is the picture of a principal. */
 function isAvatar(expression: ExpressionBuilder<FileTables, "file">) {
   return expression.exists(
-    expression.selectFrom("principal").select("principal.id")
-      .whereRef("principal.tenant_id", "=", "file.tenant_id")
+    expression.selectFrom("principal").select("principal.id").whereRef("principal.tenant_id", "=", "file.tenant_id")
       .whereRef("principal.avatar_file_id", "=", "file.id"),
   );
 }

@@ -9,9 +9,7 @@ const Capabilities = z.object({
   commit: z.string().describe("Commit the gateway was built from"),
   apiVersion: z.literal("v1").describe("Version of the API, as in its paths"),
   modules: z.record(z.string(), z.looseObject({ enabled: z.boolean().describe("Whether the module is enabled") }))
-    .describe(
-      "Modules by name, with their features and limits",
-    ),
+    .describe("Modules by name, with their features and limits"),
   limits: z.record(z.string(), z.number()).describe("Limits in force, by name; disabled limits are absent"),
 }).meta({ id: "Capabilities" });
 

@@ -50,9 +50,7 @@ export class GroupStore {
   /** In the order of their names, after a name. */
   async list(tenantId: string, { q, memberIds }: Filter, after: string, limit: number): Promise<CountedGroup[]> {
     let query = this.#counted(tenantId).where("name_key", ">", after);
-    if (q !== undefined) {
-      query = query.where(({ or }) => or([containsText("name", q), containsText("handle", q)]));
-    }
+    if (q !== undefined) query = query.where(({ or }) => or([containsText("name", q), containsText("handle", q)]));
     for (const id of memberIds) {
       query = query.where(
         "id",

@@ -64,12 +64,7 @@ export function principalNotFound(id: string): Fault {
 }
 
 /** Throws unless the owner exists, is not an agent, and may have one more enabled agent. Locks the owner until the commit. */
-export async function assertMayOwnAgent(
-  tx: Tx,
-  tenantId: string,
-  ownerId: string,
-  agentsMax: number,
-): Promise<void> {
+export async function assertMayOwnAgent(tx: Tx, tenantId: string, ownerId: string, agentsMax: number): Promise<void> {
   await tx.lock(tenantId, principalStream(ownerId));
   const identities = new IdentityStore(tx.db);
   const owner = await identities.principal(tenantId, ownerId);

@@ -27,11 +27,7 @@ export class PrincipalVisibility {
   }
 
   /** The principal; `undefined` if it does not exist or the viewer cannot see it. */
-  async find(
-    viewer: Viewer,
-    id: string,
-    db: AnyDatabase = this.#deps.store.db,
-  ): Promise<PrincipalRow | undefined> {
+  async find(viewer: Viewer, id: string, db: AnyDatabase = this.#deps.store.db): Promise<PrincipalRow | undefined> {
     const row = await new IdentityStore(db).principal(viewer.tenantId, id);
     return (await this.filterNamed(viewer, [id], row === undefined ? [] : [row], db))[0];
   }

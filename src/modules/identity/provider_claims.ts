@@ -18,10 +18,7 @@ const ROLE_MESSAGE =
 
 /** Like `Claims`. What is not known to be about something else counts: a typo in a scope must not give more rights. */
 export const ProviderClaims = Claims.extend({
-  role: z.preprocess(
-    (role) => role === SIGNED_IN ? undefined : role,
-    z.enum(TENANT_ROLES, ROLE_MESSAGE).optional(),
-  ),
+  role: z.preprocess((role) => role === SIGNED_IN ? undefined : role, z.enum(TENANT_ROLES, ROLE_MESSAGE).optional()),
   scope: Claims.shape.scope.transform((scope) => scope === undefined ? undefined : ownScopes(scope)),
 });
 

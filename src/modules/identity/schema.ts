@@ -38,9 +38,7 @@ export const DisplayName = nameSchema(100);
 const STATUS_MAX = 100;
 const TimeZone = TimeZoneInput.describe("IANA time zone such as Europe/Vienna");
 const Locale = z.string().max(35).regex(/^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*$/, "expected a language tag such as en-GB")
-  .describe(
-    "BCP 47 language tag such as en-GB",
-  );
+  .describe("BCP 47 language tag such as en-GB");
 
 /** Handles that mention all members of a room. */
 export const MENTION_ALL_HANDLES: readonly string[] = ["all", "here"];
@@ -48,9 +46,7 @@ export const MENTION_ALL_HANDLES: readonly string[] = ["all", "here"];
 export const Status = z.object({
   text: z.string().nullable().describe("Text of the status"),
   emoji: z.string().nullable().describe("One emoji, or a name between colons"),
-  until: z.iso.datetime().nullable().describe(
-    "When the status expires, without an event; null if it does not expire",
-  ),
+  until: z.iso.datetime().nullable().describe("When the status expires, without an event; null if it does not expire"),
 }).meta({ id: "PrincipalStatus" });
 export type Status = z.output<typeof Status>;
 
@@ -182,8 +178,7 @@ export const TokenCreate = z.strictObject({
   principalId: PrincipalRef.default("me"),
   name: nameSchema(100).describe("Name of the token"),
   scopes: z.array(Scope).min(1).max(50).describe("Scopes of the token, such as `message.read`, `room.*` or `*`"),
-  refreshable: z.boolean().default(false)
-    .describe("Create a short-lived access token and a single-use refresh token"),
+  refreshable: z.boolean().default(false).describe("Create a short-lived access token and a single-use refresh token"),
   expiresInSeconds: z.int().min(60).max(31_536_000).optional()
     .describe(
       "Lifetime in seconds. Default: one year. Access tokens of a refreshable token: 15 minutes by default, one " +

@@ -95,10 +95,7 @@ export class InboxService {
     }
   }
 
-  async #lease(
-    actor: Actor,
-    { max, leaseSeconds }: Pick<InboxPull, "max" | "leaseSeconds">,
-  ): Promise<InboxDeliveries> {
+  async #lease(actor: Actor, { max, leaseSeconds }: Pick<InboxPull, "max" | "leaseSeconds">): Promise<InboxDeliveries> {
     const { store, clock, notifications } = this.#deps;
     const isEmpty = (await new InboxStore(store.db).available(actor, iso(clock.now()), 1)).length === 0;
     if (isEmpty) return { items: [] };

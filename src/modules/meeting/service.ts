@@ -93,13 +93,7 @@ export class MeetingService {
     const bind = ["meeting.list", actor.tenantId, actor.principalId, filter];
     const before = cursors.decodeId(cursor, bind);
     const meetings = new MeetingStore(store.db);
-    const rows = await meetings.list(
-      actor.tenantId,
-      readerOf(actor),
-      filter,
-      before,
-      limit + 1,
-    );
+    const rows = await meetings.list(actor.tenantId, readerOf(actor), filter, before, limit + 1);
     const present = Map.groupBy(
       await meetings.currentParticipantsOf(actor.tenantId, rows.map((row) => row.id)),
       (participant) => participant.meeting_id,

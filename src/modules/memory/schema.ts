@@ -124,9 +124,7 @@ export const MemoryExtraction = z.object({
   skippedCount: z.int().describe(
     "Facts that were not added: the room has them already, or they name none of the messages",
   ),
-  nextSeq: z.int().nullable().describe(
-    "Where to continue, if not all messages were read at once; null: all were read",
-  ),
+  nextSeq: z.int().nullable().describe("Where to continue, if not all messages were read at once; null: all were read"),
   model: z.string().nullable().describe("Model that was used; null if there was nothing to read"),
   costMicros: z.int().describe("Millionths of the currency of prices; 0 without prices"),
 }).meta({ id: "MemoryExtraction" });

@@ -193,10 +193,7 @@ export class MemoryStore {
     limit: number,
   ): Promise<Fact[]> {
     let query = this.#listed(tenantId, filter).where(({ eb, or, and }) =>
-      or([
-        and([eb("scope_type", "=", "principal"), eb("scope_id", "=", principalId)]),
-        isAbout(tenantId, principalId),
-      ])
+      or([and([eb("scope_type", "=", "principal"), eb("scope_id", "=", principalId)]), isAbout(tenantId, principalId)])
     );
     if (before !== undefined) query = query.where("id", "<", before);
     return await this.#readPage(query.orderBy("id", "desc").limit(limit), "desc");

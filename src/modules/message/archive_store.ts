@@ -19,10 +19,7 @@ export class MessageArchiveStore {
   }
 
   /** Where messages are that exist in the tenant. */
-  messages(
-    tenantId: string,
-    ids: readonly string[],
-  ): Promise<ExistingMessage[]> {
+  messages(tenantId: string, ids: readonly string[]): Promise<ExistingMessage[]> {
     if (ids.length === 0) return Promise.resolve([]);
     return this.#db.selectFrom("message").select(["tenant_id", "id", "room_id", "seq", "thread_id", "files_json"])
       .where(tenantIsUnindexed(tenantId)).where(inList(this.#db, "id", ids)).execute();

@@ -186,9 +186,7 @@ export class BatchQueue<Item, Result> {
 
   /** Retries a failed batch item by item, so that one item cannot fail the others. */
   async #processOneByOne(items: readonly Item[], error: unknown): Promise<(Result | Fault)[]> {
-    if (isFault(error, "unavailable") || items.length === 1) {
-      return items.map(() => Fault.from(error));
-    }
+    if (isFault(error, "unavailable") || items.length === 1) return items.map(() => Fault.from(error));
     const results: (Result | Fault)[] = [];
     for (const item of items) {
       results.push(await this.#process([item]).then(([result]) => result ?? Fault.from(error), Fault.from));

@@ -52,12 +52,7 @@ export function notifyJob(actor: Actor, row: MessageRow, roomKind: string | unde
 }
 
 /** The job that notifies principals whom an edit newly mentions. */
-export function mentionJob(
-  actor: Actor,
-  row: MessageRow,
-  before: Mentions,
-  after: Mentions,
-): JobDraft | undefined {
+export function mentionJob(actor: Actor, row: MessageRow, before: Mentions, after: Mentions): JobDraft | undefined {
   const known = new Set(before.principalIds);
   const mentioned = {
     principalIds: after.principalIds.filter((id) => !known.has(id)),
@@ -182,11 +177,7 @@ export class MessageNotifier {
   }
 
   /** The agent whose handle or id begins the text, as in `/helper what is open?`. */
-  async #commandedAgent(
-    room: RoomRow,
-    { text }: MessageRow,
-    db: AnyDatabase,
-  ): Promise<string | undefined> {
+  async #commandedAgent(room: RoomRow, { text }: MessageRow, db: AnyDatabase): Promise<string | undefined> {
     const name = commandOf(text);
     if (name === undefined) return undefined;
     const found = await membersByName(this.#deps.roomAccess, room, [name], db);

@@ -57,12 +57,7 @@ export async function presentMessages(
 }
 
 /** An event about a message; readers who may not see the message get it without content. */
-export function messageEvent(
-  actor: EventActor | undefined,
-  row: MessageRow,
-  type: string,
-  data: unknown,
-): EventDraft {
+export function messageEvent(actor: EventActor | undefined, row: MessageRow, type: string, data: unknown): EventDraft {
   const stream = roomStream(row.room_id);
   return { tenantId: row.tenant_id, stream, type, actor, data, effect: { kind: "concerns", seq: row.seq } };
 }

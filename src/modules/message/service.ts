@@ -250,11 +250,7 @@ export class MessageService {
     }
   }
 
-  async #thread(
-    actor: Actor,
-    row: MessageRow,
-    floor: number,
-  ): Promise<NonNullable<MessageDetail["thread"]>> {
+  async #thread(actor: Actor, row: MessageRow, floor: number): Promise<NonNullable<MessageDetail["thread"]>> {
     const rows = await new MessageStore(this.#deps.store.db).page(
       actor.tenantId,
       row.room_id,
@@ -281,12 +277,7 @@ export class MessageService {
     return row.seq;
   }
 
-  async #checkEditable(
-    db: AnyDatabase,
-    actor: Actor,
-    row: MessageRow,
-    version: number | undefined,
-  ): Promise<void> {
+  async #checkEditable(db: AnyDatabase, actor: Actor, row: MessageRow, version: number | undefined): Promise<void> {
     if (row.sender_id !== actor.principalId) throw new Fault("forbidden", "Only the author may edit a message");
     assertNotDeleted(row);
     const { settings } = await this.#deps.tenants.read(actor.tenantId, db);

@@ -195,13 +195,7 @@ export class MessageStore {
   }
 
   /** Messages with `from < seq < to`; newest first when `isBackward`. */
-  page(
-    tenantId: string,
-    roomId: string,
-    range: SeqRange,
-    filter: PageFilter,
-    limit: number,
-  ): Promise<MessageRow[]> {
+  page(tenantId: string, roomId: string, range: SeqRange, filter: PageFilter, limit: number): Promise<MessageRow[]> {
     const { threadId, senderId, types } = filter;
     if (range.isBackward && threadId === undefined && senderId === undefined && types === undefined) {
       return pageBefore.all(this.#db, { tenantId, roomId, from: range.from, to: range.to, limit });
@@ -313,9 +307,7 @@ export class MessageStore {
     let query = this.#db.selectFrom("reaction").select(["key", "principal_id", "created_at"])
       .where("tenant_id", "=", tenantId).where("message_id", "=", messageId);
     if (key !== undefined) query = query.where("key", "=", key);
-    if (after !== undefined) {
-      query = query.where(sql<boolean>`(created_at, key, principal_id) > (${sql.join(after)})`);
-    }
+    if (after !== undefined) query = query.where(sql<boolean>`(created_at, key, principal_id) > (${sql.join(after)})`);
     return query.orderBy("created_at").orderBy("key").orderBy("principal_id").limit(limit).execute();
   }
 

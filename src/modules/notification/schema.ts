@@ -31,9 +31,7 @@ const FIELDS = {
   ),
   resource: z.object({ type: z.string().describe("Kind of resource"), id: z.string() }).meta({
     id: "NotificationResource",
-  }).nullable().describe(
-    "Resource it is about, if not a message",
-  ),
+  }).nullable().describe("Resource it is about, if not a message"),
   title: z.string().nullable().describe(
     "null also if the resource was deleted, is no longer visible to the caller, or its read scope is missing",
   ),

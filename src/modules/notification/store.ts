@@ -136,8 +136,7 @@ export class NotificationStore {
 
   /** Marks all unread ones in a range as read; returns their number. */
   async markManyRead(tenantId: string, principalId: string, range: ReadRange, at: string): Promise<number> {
-    let query = this.#db.updateTable("notification")
-      .set((row) => ({ read_at: at, version: row("version", "+", 1) }))
+    let query = this.#db.updateTable("notification").set((row) => ({ read_at: at, version: row("version", "+", 1) }))
       .where("tenant_id", "=", tenantId).where("principal_id", "=", principalId).where("read_at", "is", null);
     if (range.upToId !== undefined) query = query.where("id", "<=", range.upToId);
     if (range.roomId !== undefined) query = query.where("room_id", "=", range.roomId);
@@ -154,8 +153,7 @@ export class NotificationStore {
     at: string,
   ): Promise<NotificationRow[]> {
     if (principalIds.length === 0) return [];
-    return await this.#db.updateTable("notification")
-      .set((row) => ({ read_at: at, version: row("version", "+", 1) }))
+    return await this.#db.updateTable("notification").set((row) => ({ read_at: at, version: row("version", "+", 1) }))
       .where("tenant_id", "=", tenantId).where("principal_id", "in", principalIds).where("read_at", "is", null)
       .where("resource_type", "=", resource.type).where("resource_id", "=", resource.id).returningAll().execute();
   }

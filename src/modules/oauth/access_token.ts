@@ -24,8 +24,7 @@ export function isAccessToken(token: string): boolean {
 }
 
 export function signAccessToken(signer: Signer, content: AccessToken): string {
-  const text = new TextEncoder().encode(JSON.stringify(content))
-    .toBase64({ alphabet: "base64url", omitPadding: true });
+  const text = new TextEncoder().encode(JSON.stringify(content)).toBase64({ alphabet: "base64url", omitPadding: true });
   return `${PREFIX}${text}.${signer.sign(text)}`;
 }
 

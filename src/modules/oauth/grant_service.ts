@@ -139,10 +139,7 @@ export class GrantService {
     await this.#deps.store.write((tx) => new OauthStore(tx.db).deleteExpired(iso(now - CODES_STORED_MS), iso(now)));
   }
 
-  async #respond(
-    outcome: "created" | "refreshed",
-    work: (tx: Tx) => Promise<Result>,
-  ): Promise<TokenResponse> {
+  async #respond(outcome: "created" | "refreshed", work: (tx: Tx) => Promise<Result>): Promise<TokenResponse> {
     const result = await this.#deps.store.write(work);
     this.#deps.metrics.oauthGrants.inc({ outcome: result instanceof OauthError ? "refused" : outcome });
     if (result instanceof OauthError) throw result;
@@ -224,11 +221,7 @@ export class GrantService {
     return isRetry ? grant : undefined;
   }
 
-  async #end(
-    tx: Tx,
-    row: Pick<GrantRow, "tenant_id" | "principal_id" | "token_id">,
-    reason: string,
-  ): Promise<void> {
+  async #end(tx: Tx, row: Pick<GrantRow, "tenant_id" | "principal_id" | "token_id">, reason: string): Promise<void> {
     const { tenant_id: tenantId, principal_id: principalId, token_id: tokenId } = row;
     const grants = new OauthStore(tx.db);
     if (await grants.find(tenantId, tokenId) === undefined) return;

@@ -60,10 +60,7 @@ export function oauthModule({ store, clock, outbound, metrics, modules }: Platfo
     migrations,
     erases,
     ...oauthApi(new ConsentService({ store, clock, requests, issuedTokens })),
-    routes: [
-      ...metadataRoutes(issuer),
-      ...oauthRoutes({ issuer, clients, requests, grants, now: () => clock.now() }),
-    ],
+    routes: [...metadataRoutes(issuer), ...oauthRoutes({ issuer, clients, requests, grants, now: () => clock.now() })],
     maintenance: { authorizations: () => grants.purgeExpired() },
     capability: () => ({
       enabled: issuer.provider === undefined,

@@ -149,11 +149,7 @@ function registerRoute({ issuer, clients, now }: Deps): Route {
     auth: "public",
     bodyMaxBytes: METADATA_MAX_BYTES,
     rate: REGISTER_RATE,
-    faults: [
-      "not_found",
-      "validation_failed",
-      "rate_limited",
-    ],
+    faults: ["not_found", "validation_failed", "rate_limited"],
     document: {
       requestBody: registrationDocument(),
       responses: {

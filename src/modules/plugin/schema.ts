@@ -71,9 +71,7 @@ export const Manifest = z.strictObject({
   events: z.array(z.string().regex(/^[a-z_]{1,32}\.[a-z_]{1,32}$/, "expected a type such as message.created")).max(
     EVENTS_MAX,
   )
-    .default([]).describe(
-      "Types of room events to receive, from rooms that it can read; with transport http only",
-    ),
+    .default([]).describe("Types of room events to receive, from rooms that it can read; with transport http only"),
   commands: z.array(ManifestCommand).max(COMMANDS_MAX).default([]).describe(
     "Commands, offered in rooms that it is a member of",
   ),
@@ -162,9 +160,7 @@ export const PluginHealth = z.object({
   calls: z.int().describe("Calls on this node since its start"),
   failures: z.int().describe("Calls on this node that failed"),
   lastError: z.string().nullable().describe("Code of the last failure"),
-  p95Ms: z.int().nullable().describe(
-    "Response time that 95 % of the last calls had at most; null without calls",
-  ),
+  p95Ms: z.int().nullable().describe("Response time that 95 % of the last calls had at most; null without calls"),
 }).meta({ id: "PluginHealth" });
 export type PluginHealth = z.output<typeof PluginHealth>;
 

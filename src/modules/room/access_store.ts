@@ -43,10 +43,7 @@ export function isNotBanned(principalId: string | RawBuilder<string>): RawBuilde
 // deno-lint-ignore explicit-module-boundary-types
 export function roomsForViewer(db: Kysely<RoomTables>, me: string, owner: string) {
   return db.selectFrom("room")
-    .leftJoin(
-      "member as me",
-      (join) => join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", me),
-    )
+    .leftJoin("member as me", (join) => join.onRef("me.room_id", "=", "room.id").on("me.principal_id", "=", me))
     .leftJoin(
       "member as owner",
       (join) => join.onRef("owner.room_id", "=", "room.id").on("owner.principal_id", "=", owner),
@@ -69,8 +66,7 @@ export function visibleRoomIds(db: Kysely<RoomTables>, tenantId: string, { princ
 
 const accessById = prepared(
   (db: Kysely<RoomTables>, value: Param<AccessQuery>) =>
-    roomsForViewer(db, value("principalId"), value("ownerId"))
-      .select(ACCESS_COLUMNS)
+    roomsForViewer(db, value("principalId"), value("ownerId")).select(ACCESS_COLUMNS)
       .where("room.tenant_id", "=", value("tenantId")).where("room.id", "=", value("id")),
   { cacheable: true },
 );
@@ -116,8 +112,7 @@ const sharingRoomByIds = prepared((db: Kysely<RoomTables>, value: Param<SharedRo
           .innerJoin("member as owner", (join) =>
             join.onRef("owner.room_id", "=", "me.room_id").on("owner.principal_id", "=", value("viewerOwnerId")))
           .innerJoin("member as other", (join) =>
-            join.onRef("other.room_id", "=", "me.room_id")
-              .onRef("other.principal_id", "=", "principal.id"))
+            join.onRef("other.room_id", "=", "me.room_id").onRef("other.principal_id", "=", "principal.id"))
           .innerJoin("room", (join) =>
             join.onRef("room.tenant_id", "=", "me.tenant_id").onRef("room.id", "=", "me.room_id"))
           .where("me.tenant_id", "=", value("tenantId")).where("me.principal_id", "=", value("principalId"))

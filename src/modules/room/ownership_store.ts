@@ -57,8 +57,7 @@ export class OwnershipStore {
   }
 
   #enabledMembers(tenantId: string, roomId: string) {
-    return membersWithPrincipal(this.#db)
-      .where("member.tenant_id", "=", tenantId).where("member.room_id", "=", roomId)
+    return membersWithPrincipal(this.#db).where("member.tenant_id", "=", tenantId).where("member.room_id", "=", roomId)
       .where("principal.is_disabled", "=", 0);
   }
 }

@@ -24,9 +24,7 @@ export class RoomPeople {
     const ids = distinct(messages.map(({ senderId }) => senderId));
     const roomIds = distinct(messages.map(({ roomId }) => roomId));
     const rows = await new PeopleStore(this.#deps.store.db).findWithMembership(actor.tenantId, ids, roomIds);
-    const visible = new Set(
-      (await this.#deps.visibility.filterVisible(actor, rows)).map(({ id }) => id),
-    );
+    const visible = new Set((await this.#deps.visibility.filterVisible(actor, rows)).map(({ id }) => id));
     return rows.map((row) => {
       const person = this.#present(row, row.is_member === 1);
       return visible.has(row.id) ? person : { ...person, handle: null, avatarFileId: null, status: null };

@@ -5,11 +5,7 @@ import { membersWithPrincipal, PROFILE_COLUMNS, type ProfileColumns, type RoomTa
 
 export type PersonRow = ProfileColumns & Pick<RoomTables["principal"], "id" | "owner_id">;
 
-const PERSON_COLUMNS = [
-  "principal.id",
-  "principal.owner_id",
-  ...PROFILE_COLUMNS,
-] as const;
+const PERSON_COLUMNS = ["principal.id", "principal.owner_id", ...PROFILE_COLUMNS] as const;
 
 export class PeopleStore {
   readonly #db: Kysely<RoomTables>;

@@ -41,9 +41,11 @@ export class ProfileStore {
 
   #pending(tenantId: string, principalId: string) {
     return this.#db.selectFrom("member")
-      .innerJoin("principal", (join) =>
-        join.onRef("principal.tenant_id", "=", "member.tenant_id")
-          .onRef("principal.id", "=", "member.principal_id"))
+      .innerJoin(
+        "principal",
+        (join) =>
+          join.onRef("principal.tenant_id", "=", "member.tenant_id").onRef("principal.id", "=", "member.principal_id"),
+      )
       .innerJoin("room", "room.id", "member.room_id")
       .where("member.tenant_id", "=", tenantId).where("member.principal_id", "=", principalId)
       .whereRef("member.published_version", "<", "principal.version").where("room.state", "<>", sql.lit("deleted"));

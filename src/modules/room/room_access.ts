@@ -187,9 +187,7 @@ export class RoomAccess {
     principalId: string,
     viewerIds: readonly string[],
   ): Promise<Set<string>> {
-    return new Set(
-      await new AccessStore(this.#store.db).filterViewersSharingRoom(tenantId, principalId, viewerIds),
-    );
+    return new Set(await new AccessStore(this.#store.db).filterViewersSharingRoom(tenantId, principalId, viewerIds));
   }
 }
 
@@ -270,9 +268,7 @@ export function effectiveRole(
   subject: Pick<Subject, "role" | "ownerId" | "kind">,
   room: Pick<ViewedRoom, "kind" | "visibility" | "my_role" | "owner_role">,
 ): RoomRole | null | undefined {
-  if (room.my_role === null) {
-    return room.visibility === "public" && canBrowsePublic(subject) ? null : undefined;
-  }
+  if (room.my_role === null) return room.visibility === "public" && canBrowsePublic(subject) ? null : undefined;
   if (subject.ownerId !== null && room.owner_role === null) return undefined;
   if (room.kind === "direct") return "member";
   return lowerOf(ROOM_ROLES, room.my_role, room.owner_role ?? room.my_role);

@@ -46,9 +46,7 @@ export class RoomDeletion {
         ? await this.#abandonedForUpdate(tx, actor.tenantId, id) ?? await this.#findDeleted(tx, context, id)
         : undefined;
       const room = purged ?? (await roomAccess.requireForUpdate(tx, context, id)).room;
-      if (purge) {
-        await holds.assertNotHeld("The room cannot be purged", tx.db, actor.tenantId, { roomId: id });
-      }
+      if (purge) await holds.assertNotHeld("The room cannot be purged", tx.db, actor.tenantId, { roomId: id });
       await deleteRoom(tx, actor, room, { now: clock.now(), purge });
     });
   }

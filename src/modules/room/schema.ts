@@ -130,9 +130,7 @@ export const Room = z.object({
   memberCount: z.int().describe("Number of members"),
   lastSeq: z.int().describe("Position of the newest event of the room"),
   epoch: z.string().describe("Changes when the stream is reset"),
-  lastMessageAt: z.iso.datetime().nullable().describe(
-    "When the newest message was sent; null without messages",
-  ),
+  lastMessageAt: z.iso.datetime().nullable().describe("When the newest message was sent; null without messages"),
   unreadCount: z.int().describe("Messages of others after the caller's read position, at most 10000"),
   mentionCount: z.int().describe("Those that mention the caller or the room, at most 10000"),
   badgeCount: z.int().describe(

@@ -260,8 +260,7 @@ export class RoomStore {
     limit: number,
     only?: string,
   ): Promise<ListedMember[]> {
-    let query = membersWithPrincipal(this.#db)
-      .selectAll("member").select(PROFILE_COLUMNS)
+    let query = membersWithPrincipal(this.#db).selectAll("member").select(PROFILE_COLUMNS)
       .where("member.tenant_id", "=", tenantId).where("member.room_id", "=", roomId);
     if (filter.role !== undefined) query = query.where("member.role", "=", filter.role);
     if (filter.kind !== undefined) query = query.where("principal.kind", "=", filter.kind);
@@ -340,8 +339,7 @@ export class RoomStore {
 
   /** Ids of the members that are agents of these principals. */
   async agentMembers(tenantId: string, roomId: string, ownerIds: readonly string[]): Promise<string[]> {
-    const rows = await membersWithPrincipal(this.#db)
-      .select("member.principal_id")
+    const rows = await membersWithPrincipal(this.#db).select("member.principal_id")
       .where("member.tenant_id", "=", tenantId).where("member.room_id", "=", roomId)
       .where("principal.owner_id", "in", ownerIds).orderBy("member.principal_id").execute();
     return rows.map((row) => row.principal_id);

@@ -88,9 +88,7 @@ export class SavedMessageService {
     const rows = await saved.list(actor, undefined, undefined, SAVED_MAX);
     const visible = await this.#deps.access.findVisible(actor, rows.map((row) => row.message_id), tx.db);
     const hidden = rows.findLast((row) => !visible.has(row.message_id));
-    if (hidden === undefined) {
-      throw new Fault("limit_reached", `A principal has at most ${SAVED_MAX} saved messages`);
-    }
+    if (hidden === undefined) throw new Fault("limit_reached", `A principal has at most ${SAVED_MAX} saved messages`);
     await saved.remove(actor.tenantId, [hidden.id]);
     await tx.emit(...removedEvents(actor.tenantId, [hidden]));
   }

@@ -70,10 +70,7 @@ export const SCHEMAS: readonly Resource[] = [{
     attribute("roles", {
       type: "complex",
       multiValued: true,
-      subAttributes: [
-        attribute("value", { canonicalValues: TENANT_ROLES }),
-        attribute("primary", { type: "boolean" }),
-      ],
+      subAttributes: [attribute("value", { canonicalValues: TENANT_ROLES }), attribute("primary", { type: "boolean" })],
     }),
     attribute("groups", {
       type: "complex",

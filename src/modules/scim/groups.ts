@@ -71,12 +71,7 @@ export class ScimGroups {
     return this.#update(call, id, change, true);
   }
 
-  patch(
-    call: ScimCall,
-    id: string,
-    operations: readonly PatchOperation[],
-    withMembers: boolean,
-  ): Promise<ScimGroup> {
+  patch(call: ScimCall, id: string, operations: readonly PatchOperation[], withMembers: boolean): Promise<ScimGroup> {
     return this.#update(call, id, readGroupPatch(operations), withMembers);
   }
 

@@ -324,12 +324,7 @@ const dropTerms = prepared((db: Db, value: Param<{ n: number }>) =>
   db.deleteFrom("search_terms").where("rowid", "=", value("n"))
 );
 
-export function documentsById(
-  db: Db,
-  tenantId: string,
-  kind: string,
-  ids: readonly string[],
-): Promise<DocumentRef[]> {
+export function documentsById(db: Db, tenantId: string, kind: string, ids: readonly string[]): Promise<DocumentRef[]> {
   return documentsByIds.all(db, { tenantId, kind, ids: JSON.stringify(ids) });
 }
 
@@ -361,9 +356,7 @@ async function knownDocuments(
 async function findFreeSlot(db: Db, wanted: number, last: Map<number, number>): Promise<number> {
   for (let from = wanted;; from += SLOTS_PER_MS) {
     let taken = last.get(from);
-    if (taken === undefined) {
-      taken = (await lastSlot.first(db, { from, to: from + SLOTS_PER_MS }))?.n ?? from - 1;
-    }
+    if (taken === undefined) taken = (await lastSlot.first(db, { from, to: from + SLOTS_PER_MS }))?.n ?? from - 1;
     if (taken + 1 < from + SLOTS_PER_MS) {
       last.set(from, taken + 1);
       return taken + 1;

@@ -180,8 +180,7 @@ function* scoreMatches(text: string, pattern: RegExp): Steps<number> {
   let count = 0;
   yield* eachMatch(text, pattern, (found, index) => {
     const isStart = !IS_WORD.test(text.slice(index - 1, index)) || STARTS_SIGN.test(found);
-    const isEnd = !IS_WORD.test(text.slice(index + found.length, index + found.length + 1)) ||
-      ENDS_SIGN.test(found);
+    const isEnd = !IS_WORD.test(text.slice(index + found.length, index + found.length + 1)) || ENDS_SIGN.test(found);
     best = Math.max(best, isStart ? isEnd ? 1 : 0.8 : 0.5);
     return ++count < 16;
   });

@@ -30,9 +30,7 @@ type Lookup = {
  * Resources by similarity. Only rooms that the viewer can see are searched; what is found there is then checked like any candidate,
  * since a part of a room's history may be hidden, and other conditions apply.
  */
-export async function findNear(
-  { store, viewer, filter, flags, loader, keywords, find }: Lookup,
-): Promise<Hit[]> {
+export async function findNear({ store, viewer, filter, flags, loader, keywords, find }: Lookup): Promise<Hit[]> {
   const roomIds = filter.roomIds === undefined
     ? await store.visibleIds(viewer, ROOMS_MAX)
     : [...(await store.visible(viewer, filter.roomIds)).keys()];

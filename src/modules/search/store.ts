@@ -239,10 +239,7 @@ export class SearchStore {
         .where(({ eb, or }) => or([eb("d.principal_id", "is", null), eb("d.principal_id", "<>", viewer.principalId)])));
     if (viewer.isGuest || filter.isTenantWide !== true) return [...inRooms, ...own, ...shared];
     const everyone = hashGrams(viewer.tenantId, [readerGram(EVERYONE)]);
-    const open = find(
-      { all: [...tokens.all, ...everyone], any: [] },
-      (query) => query.where("d.room_id", "is", null),
-    );
+    const open = find({ all: [...tokens.all, ...everyone], any: [] }, (query) => query.where("d.room_id", "is", null));
     return [...inRooms, ...own, ...shared, ...open];
   }
 

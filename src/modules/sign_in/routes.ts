@@ -113,11 +113,7 @@ export function signInRoutes(deps: Deps): Route[] {
 }
 
 /** Redirects where `next` says, or to the page with the reason of a failure, which ends the attempt. */
-async function sendOn(
-  { provider, publicUrl }: Deps,
-  request: Request,
-  next: Next,
-): Promise<Response> {
+async function sendOn({ provider, publicUrl }: Deps, request: Request, next: Next): Promise<Response> {
   const base = publicAddressOf(request, publicUrl);
   if (provider === undefined || base === undefined) {
     throw notFound("identity provider to sign in at: SVC_OIDC_ISSUER and SVC_PUBLIC_URL name it and the way back");

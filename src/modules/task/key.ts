@@ -57,8 +57,7 @@ function availablePrefix(taken: ReadonlySet<string>, stem: string): string {
 
 /** The initials of several words or the first letters of a single one; `T` for names without a Latin letter. */
 function prefixOf(name: string): string {
-  const words = normalizeText(name).toUpperCase().split(/[^A-Z0-9]+/)
-    .filter((word) => /^[A-Z]/.test(word));
+  const words = normalizeText(name).toUpperCase().split(/[^A-Z0-9]+/).filter((word) => /^[A-Z]/.test(word));
   const [first = "T"] = words;
   if (words.length > 1) return words.map((word) => word[0]).join("").slice(0, PREFIX_MAX);
   return first.length <= PREFIX_MAX ? first : first.slice(0, 3);

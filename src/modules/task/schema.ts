@@ -163,10 +163,7 @@ const patch = {
   metadata: Metadata.optional(),
 };
 
-const TaskPatch = z.strictObject(patch).refine(
-  (value) => Object.keys(value).length > 0,
-  "requires at least one field",
-)
+const TaskPatch = z.strictObject(patch).refine((value) => Object.keys(value).length > 0, "requires at least one field")
   .meta({ id: "TaskPatch" });
 type TaskPatch = z.output<typeof TaskPatch>;
 

@@ -25,9 +25,7 @@ export async function requireParent(
     throw invalidField("/parentId", `subtasks can be nested at most ${DEPTH_MAX} levels deep`);
   }
   const whole = await descendants(tasks, above.at(-1) ?? parent);
-  if (whole.rows.length + 1 + below.rows.length + 1 > TREE_MAX) {
-    throw tooLarge();
-  }
+  if (whole.rows.length + 1 + below.rows.length + 1 > TREE_MAX) throw tooLarge();
   return parent;
 }
 

@@ -135,13 +135,7 @@ export class TaskWriter {
         }),
     );
     const added = is.assigneeIds.filter((id) => !was.assigneeIds.includes(id));
-    await this.#notifyAssignees(
-      tx,
-      actor,
-      row,
-      added,
-      was.assigneeIds.filter((id) => !is.assigneeIds.includes(id)),
-    );
+    await this.#notifyAssignees(tx, actor, row, added, was.assigneeIds.filter((id) => !is.assigneeIds.includes(id)));
     if (row.due_at !== before.due_at || row.is_open > before.is_open) await this.#scheduleReminder(tx, row);
     await this.#index(row);
     return row;

@@ -118,9 +118,7 @@ export class TransferJobs<Table extends JobTable, Shown> {
         quotaHolderOf(before),
         Number(before.charged_bytes) - Number(charged_bytes),
       );
-      if (before.blob_key !== null && isLeft) {
-        await eraseBlobs(tx, tenantId, [before.blob_key]);
-      }
+      if (before.blob_key !== null && isLeft) await eraseBlobs(tx, tenantId, [before.blob_key]);
       if (before.state !== after.state) {
         const stream = principalStream(after.requested_by);
         await tx.emit({ tenantId, stream, type: `${name}.updated`, data: { [name]: present(after) } });

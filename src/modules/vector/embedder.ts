@@ -276,11 +276,7 @@ export class Embedder {
     await this.#deps.store.write((tx) => this.#deps.spaces.enqueueBuild(tx, space));
   }
 
-  async #postpone(
-    { tenant_id: tenantId, id: space }: SpaceRow,
-    claims: readonly Claim[],
-    ms: number,
-  ): Promise<void> {
+  async #postpone({ tenant_id: tenantId, id: space }: SpaceRow, claims: readonly Claim[], ms: number): Promise<void> {
     const { store, clock } = this.#deps;
     const until = iso(clock.now() + ms);
     await store.write((tx) => new ItemStore(tx.db, store.dialect).postpone({ tenantId, space }, claims, until));

@@ -56,11 +56,7 @@ export class WebhookStore {
   }
 
   /** Begins at the current end of these streams, unless a position is stored. */
-  async addCursors(
-    { tenant_id: tenantId, id }: WebhookRow,
-    streams: readonly string[],
-    now: string,
-  ): Promise<void> {
+  async addCursors({ tenant_id: tenantId, id }: WebhookRow, streams: readonly string[], now: string): Promise<void> {
     await this.#db.insertInto("webhook_cursor")
       .columns(["tenant_id", "webhook_id", "stream", "epoch", "seq", "moved_at"])
       .expression((db) =>

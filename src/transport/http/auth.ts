@@ -35,10 +35,7 @@ export function createRequestAuthenticator(
   limits: HttpLimits | undefined,
 ): RequestAuthenticator {
   return async function authenticateRequest(context) {
-    const actor = await authenticate(
-      parseBearerToken(context.request.headers.get("Authorization")),
-      context.request,
-    );
+    const actor = await authenticate(parseBearerToken(context.request.headers.get("Authorization")), context.request);
     context.assertOrigin(actor.tenantId);
     if (limits === undefined) return actor;
     const rate = rateFor(actor, { human: limits.requests }, limits.serviceFactor ?? 1);

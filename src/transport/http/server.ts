@@ -118,10 +118,7 @@ export function createHttpHandler(deps: HttpDeps): HttpHandler {
       )
     ),
     ...routes.map((route) =>
-      lazyEndpoint(
-        route,
-        () => routeEndpoint(route, { ...shared, limits: deps.limits, unreadResponses, lasting }),
-      )
+      lazyEndpoint(route, () => routeEndpoint(route, { ...shared, limits: deps.limits, unreadResponses, lasting }))
     ),
     docsRedirect,
   ], meters);

@@ -97,10 +97,7 @@ export class McpEndpoint {
       bodyMaxBytes: BODY_MAX_BYTES,
       hasNoTimeout: true,
       countsWrites: "itself",
-      faults: [
-        "validation_failed",
-        "limit_reached",
-      ],
+      faults: ["validation_failed", "limit_reached"],
       document: {
         parameters: [
           {
@@ -130,10 +127,7 @@ export class McpEndpoint {
             content: { "application/json": { schema: MESSAGE }, "text/event-stream": { schema: { type: "string" } } },
           },
           "202": { description: "A notification was accepted" },
-          "400": jsonResponse(
-            "The message is not valid, with the protocol's own error where it is a message",
-            MESSAGE,
-          ),
+          "400": jsonResponse("The message is not valid, with the protocol's own error where it is a message", MESSAGE),
           "406": jsonResponse("The Accept header excludes JSON or a stream; both are needed", MESSAGE),
         },
       },
@@ -158,9 +152,7 @@ export class McpEndpoint {
   async #handle(request: Request, call: RouteCall & { actor: Actor }): Promise<Response> {
     const { origins, metrics } = this.#deps;
     const mayUse = tenantOriginCheck(request, origins, metrics);
-    if (mayUse?.(call.actor.tenantId) === false) {
-      throw originNotAllowed(request.headers.get("Origin") ?? "");
-    }
+    if (mayUse?.(call.actor.tenantId) === false) throw originNotAllowed(request.headers.get("Origin") ?? "");
     const { toolsets, readonly } = parseQuery(request, Query);
     const named = withNamedTypes(request);
     const message = requireMessage(call.body);

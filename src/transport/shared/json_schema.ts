@@ -146,9 +146,7 @@ function normalize(json: JsonSchema, side: Side): void {
   if (typeof json["const"] === "boolean") delete json["const"];
   if (side === "output" && json["additionalProperties"] === false) delete json["additionalProperties"];
   // Generators do not support objects as defaults; the defaults of their properties are equivalent.
-  if (isObject(json["default"])) {
-    delete json["default"];
-  }
+  if (isObject(json["default"])) delete json["default"];
   simplifyUnion(json);
 }
 

@@ -33,10 +33,7 @@ type UpgradeDeps = OriginRules & {
 /** Builds the handler, which throws a Fault if it rejects. `ip` is the client's address as seen through trusted proxies. */
 export function createWebSocketUpgrade(
   { hub, limits, metrics, guard, acceptsLegacyToken = true, ...rules }: UpgradeDeps,
-): (
-  request: Request,
-  ip: string,
-) => Response {
+): (request: Request, ip: string) => Response {
   const limiter = new ConnectionLimiter(limits);
   let protobuf: Promise<ProtobufCodec> | undefined;
   return function upgrade(request, ip) {

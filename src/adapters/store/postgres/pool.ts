@@ -127,9 +127,7 @@ export class PostgresPool implements Pick<SqlSession, "run"> {
         if (thrown instanceof NoResponse) this.#replace(readers);
         const failure = translateError(thrown);
         if (!(failure instanceof ConnectionLost || failure instanceof SerializationRetry)) throw failure;
-        if (thrown instanceof NoResponse || performance.now() > retryUntil) {
-          throw unavailable(thrown);
-        }
+        if (thrown instanceof NoResponse || performance.now() > retryUntil) throw unavailable(thrown);
         reader.respondedAt = -Infinity;
         await delay(Math.random() * READ_RETRY_PAUSE_MS);
       } finally {

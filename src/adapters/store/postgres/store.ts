@@ -34,10 +34,7 @@ export function openPostgresStore<Tables>(url: string, options: StoreOptions & S
     });
   const store = new SqlStore<Tables>({
     dialect: "postgres",
-    writers: Array.from(
-      { length: writeConnections },
-      () => new PostgresConnection({ ...settings, onSession }),
-    ),
+    writers: Array.from({ length: writeConnections }, () => new PostgresConnection({ ...settings, onSession })),
     // A writer that waits for a lock delays those before it in the batch; it runs first in the next one instead.
     rules: { isExclusive: false, beforeSavepoint: "set local lock_timeout = 50; ", gather: () => undefined },
     reads: new PostgresPool(settings, readConnections),

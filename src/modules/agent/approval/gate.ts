@@ -149,10 +149,7 @@ export class ApprovalGate {
 }
 
 /** Whether a decision is about all these readers. */
-function covers(
-  { reader_ids_json }: Pick<ApprovalRow | GrantRow, "reader_ids_json">,
-  { readerIds }: Target,
-): boolean {
+function covers({ reader_ids_json }: Pick<ApprovalRow | GrantRow, "reader_ids_json">, { readerIds }: Target): boolean {
   const known: string[] = JSON.parse(reader_ids_json);
   return readerIds.every((id) => known.includes(id));
 }

@@ -59,11 +59,7 @@ export class RunAccess {
   }
 
   /** The same for a change, with the room locked until the commit. */
-  async requireForUpdate(
-    tx: AnyTransaction,
-    context: Context,
-    id: string,
-  ): Promise<{ run: RunRow; grant: RoomGrant }> {
+  async requireForUpdate(tx: AnyTransaction, context: Context, id: string): Promise<{ run: RunRow; grant: RoomGrant }> {
     const { roomAccess } = this.#deps;
     const { actor } = context;
     const runs = new RunStore(tx.db);

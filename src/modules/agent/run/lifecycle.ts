@@ -116,9 +116,7 @@ export class RunLifecycle {
     if (!await this.resume(tx, run, { scopes: narrowed })) return false;
     const runs = new RunStore(tx.db);
     const asked = (await runs.steps(run.tenant_id, run.id)).find(({ status }) => status === "waiting");
-    if (asked !== undefined) {
-      await runs.putStep({ ...asked, status: "succeeded", result: text, ended_at: this.#now() });
-    }
+    if (asked !== undefined) await runs.putStep({ ...asked, status: "succeeded", result: text, ended_at: this.#now() });
     return true;
   }
 
@@ -135,12 +133,7 @@ export class RunLifecycle {
   }
 
   /** Ends a run from outside, whatever it does; `undefined` if it has ended before. */
-  async stop(
-    tx: AnyTransaction,
-    run: RunRow,
-    status: Ended,
-    options: EndOptions = {},
-  ): Promise<RunRow | undefined> {
+  async stop(tx: AnyTransaction, run: RunRow, status: Ended, options: EndOptions = {}): Promise<RunRow | undefined> {
     const runs = new RunStore(tx.db);
     const set = this.#ending(status, options);
     if (!await runs.update(run.tenant_id, run.id, set, { status: UNFINISHED })) return undefined;

@@ -120,8 +120,7 @@ export class Runner {
     const busy = await new RunQueueStore(store.db).running(now);
     const limits = new Places(busy);
     const candidates = await new RunQueueStore(store.db).claimable(nowMs, limits.full(), CANDIDATES);
-    const chosen = choose(candidates, limits, PER_NODE - this.#running.size)
-      .filter(({ id }) => !this.#running.has(id));
+    const chosen = choose(candidates, limits, PER_NODE - this.#running.size).filter(({ id }) => !this.#running.has(id));
     if (chosen.length === 0) return [];
     return await store.write(async (tx) => {
       for (const tenantId of [...new Set(chosen.map(({ tenant_id }) => tenant_id))].sort()) {

@@ -142,10 +142,7 @@ export class RunStreams {
       let isContinuous = !hasMore;
       const recheckAt = performance.now() + RECHECK_MS;
       while (isContinuous && !notices.isInterrupted && performance.now() < recheckAt && isOpen()) {
-        const received = await notices.next(
-          recheckAt - performance.now(),
-          (end) => waiter.onChanged(run, end, signal),
-        );
+        const received = await notices.next(recheckAt - performance.now(), (end) => waiter.onChanged(run, end, signal));
         if (received.length === 0) break;
         for (const notice of received) {
           const published = stream.published(notice);

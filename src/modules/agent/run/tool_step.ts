@@ -251,24 +251,14 @@ export class ToolStep {
     }
   }
 
-  async #waitForApproval(
-    tx: AnyTransaction,
-    step: Step,
-    resolved: ResolvedCall,
-    need: NeedsApproval,
-  ): Promise<RunRow> {
+  async #waitForApproval(tx: AnyTransaction, step: Step, resolved: ResolvedCall, need: NeedsApproval): Promise<RunRow> {
     const { gate, lifecycle } = this.#deps;
     await this.#put(tx, step, resolved, { status: "waiting", result: "" });
     await gate.request(tx, gated(step, resolved), JSON.stringify(resolvedInput(resolved)), need);
     return await lifecycle.wait(tx, step.run, "waiting_approval", null);
   }
 
-  async #record(
-    step: Step,
-    resolved: ResolvedCall,
-    outcome: Outcome,
-    read: RoomsRead = new Map(),
-  ): Promise<RunRow> {
+  async #record(step: Step, resolved: ResolvedCall, outcome: Outcome, read: RoomsRead = new Map()): Promise<RunRow> {
     return await this.#deps.store.write(async (tx) => {
       await this.#fence(tx, step.run);
       return await this.#put(tx, step, resolved, outcome, read);

@@ -118,8 +118,7 @@ export class Toolbox {
     const patterns: string[] = JSON.parse(agent.tools_json);
     const granted = { scopes: scopesOf(scopes) };
     const allowed = [...operations.values()].filter((operation) =>
-      isTool(operation) && matches(patterns, operation.name) &&
-      hasScope(granted, operation.access.scope)
+      isTool(operation) && matches(patterns, operation.name) && hasScope(granted, operation.access.scope)
     );
     const others = patterns.filter((name) => !operations.has(name));
     const sourced = await Promise.all(

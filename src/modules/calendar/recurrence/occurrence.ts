@@ -136,9 +136,7 @@ export function busyPrincipals(
   return busy;
 }
 
-export function seriesOf(
-  row: Pick<EventRow, "start_local" | "time_zone" | "rrule" | "last_local">,
-): Series {
+export function seriesOf(row: Pick<EventRow, "start_local" | "time_zone" | "rrule" | "last_local">): Series {
   return { startLocal: row.start_local, timeZone: row.time_zone, rrule: row.rrule, lastLocal: row.last_local };
 }
 

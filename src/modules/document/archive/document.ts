@@ -58,10 +58,7 @@ export class DocumentArchive {
   async ids(tenantId: string, roomId: string | null): Promise<string[]> {
     const places = await new DocumentStore(this.#deps.store.db).treeOfRoom(tenantId, roomId);
     const known = new Set(places.map(({ id }) => id));
-    const under = Map.groupBy(
-      places,
-      ({ parent_id }) => parent_id !== null && known.has(parent_id) ? parent_id : null,
-    );
+    const under = Map.groupBy(places, ({ parent_id }) => parent_id !== null && known.has(parent_id) ? parent_id : null);
     const ids: string[] = [];
     for (let level = under.get(null) ?? []; level.length > 0;) {
       ids.push(...level.map(({ id }) => id));

@@ -81,11 +81,7 @@ export class DocumentHistoryImporter {
    * Imports those before the oldest stored revision. From there on the document has its own: it may have changed differently, so
    * that equal numbers need not be equal revisions.
    */
-  async #importRevisions(
-    tx: Tx,
-    locked: LockedDocumentHistory,
-    revisions: readonly PendingRevision[],
-  ): Promise<void> {
+  async #importRevisions(tx: Tx, locked: LockedDocumentHistory, revisions: readonly PendingRevision[]): Promise<void> {
     const { report } = this.#context;
     const fresh: PendingRevision["record"][] = [];
     let { oldestRevision } = locked;
@@ -132,11 +128,7 @@ export class DocumentHistoryImporter {
   }
 
   /** Comments that do not exist, each with a free id, and that of its parent. */
-  async #missing(
-    tx: Tx,
-    { row }: LockedDocumentHistory,
-    comments: readonly PendingComment[],
-  ): Promise<NewComment[]> {
+  async #missing(tx: Tx, { row }: LockedDocumentHistory, comments: readonly PendingComment[]): Promise<NewComment[]> {
     const { tenantId } = this.#context;
     const refs = comments.flatMap(({ record }) =>
       [record.id, record.parentId].flatMap((id) => id === null ? [] : [this.#refOf(record, id)])

@@ -126,10 +126,7 @@ export class DocumentImporter implements SectionImporter {
   }
 
   /** The content, or what is wrong with it. No more of it is read than a document may have. */
-  async #inspect(
-    content: AsyncIterable<Uint8Array>,
-    shape: Shape,
-  ): Promise<ArchivedContent | "corrupt" | "too_large"> {
+  async #inspect(content: AsyncIterable<Uint8Array>, shape: Shape): Promise<ArchivedContent | "corrupt" | "too_large"> {
     const chunks: Uint8Array[] = [];
     let size = 0;
     try {
@@ -146,11 +143,7 @@ export class DocumentImporter implements SectionImporter {
   }
 
   /** Readers of a private document. The importing principal owns it unless an owner exists here that is no agent. */
-  async #readers(
-    tx: Tx,
-    { readers }: z.output<typeof DocumentRecord>,
-    where: string,
-  ): Promise<DocumentAccessEntry[]> {
+  async #readers(tx: Tx, { readers }: z.output<typeof DocumentRecord>, where: string): Promise<DocumentAccessEntry[]> {
     const { report, requestedBy } = this.#context;
     const all = [...new Map(readers.map((reader) => [reader.principalId, reader])).values()];
     // Owners first, so that the limit does not remove them.

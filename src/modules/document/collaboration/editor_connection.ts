@@ -79,10 +79,7 @@ export function discardFrames(editor: EditorConnection): void {
 }
 
 /** Charges editors for the time it takes to apply their updates to a document. */
-export function chargeUpdates(
-  { isTransactionOrigin }: HocuspocusModule,
-  document: DocumentReplica["document"],
-): void {
+export function chargeUpdates({ isTransactionOrigin }: HocuspocusModule, document: DocumentReplica["document"]): void {
   let startedAt = 0;
   document.on("beforeAllTransactions", () => {
     startedAt = performance.now();

@@ -111,13 +111,7 @@ export async function indexComments(
   documentId: string,
 ): Promise<void> {
   const read = (last?: CommentRow) =>
-    new CommentStore(store.db).list(
-      tenantId,
-      documentId,
-      undefined,
-      last && [last.created_at, last.id],
-      BATCH,
-    );
+    new CommentStore(store.db).list(tenantId, documentId, undefined, last && [last.created_at, last.id], BATCH);
   for await (const page of paginate(BATCH, read)) {
     await store.write(async ({ db }) => {
       const comments = await new CommentStore(db).findMany(tenantId, documentId, page.map(({ id }) => id));

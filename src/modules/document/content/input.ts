@@ -21,9 +21,7 @@ export async function parseContent(
   dialect: Dialect,
 ): Promise<ParsedContent> {
   const given = [text, html, prosemirror].filter((one) => one !== undefined);
-  if (given.length !== 1) {
-    throw invalidField("/text", "expected the content in one of text, html and prosemirror");
-  }
+  if (given.length !== 1) throw invalidField("/text", "expected the content in one of text, html and prosemirror");
   if (bytesOf(text ?? html ?? "") > TEXT_MAX_BYTES) throw textTooLong();
   if (kind === "text") {
     if (text === undefined) throw invalidField("/text", "expected Markdown, as the document is not rich");

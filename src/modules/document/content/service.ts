@@ -80,9 +80,7 @@ export class ContentService {
     }
     const { text, revision } = stored ?? await log.text(row, { actor: context.actor });
     const common = { documentId: id, revision, version: revision, generation };
-    if (format === "prosemirror") {
-      throw invalidField("/format", "prosemirror is available for rich documents only");
-    }
+    if (format === "prosemirror") throw invalidField("/format", "prosemirror is available for rich documents only");
     if (format === "html") return { ...common, format, html: await renderFragment(text) };
     return format === "json" ? { ...common, format, blocks: await renderBlocks(text) } : { ...common, format, text };
   }

@@ -85,12 +85,7 @@ export class ContentStore {
   }
 
   /** Revisions without their texts, newest first. */
-  revisions(
-    tenantId: string,
-    id: string,
-    before: number | undefined,
-    limit: number,
-  ): Promise<RevisionHead[]> {
+  revisions(tenantId: string, id: string, before: number | undefined, limit: number): Promise<RevisionHead[]> {
     let query = this.#db.selectFrom("document_revision")
       .select(["tenant_id", "document_id", "revision", "kind", "bytes", "principal_ids_json", "started_at", "at"])
       .where("tenant_id", "=", tenantId).where("document_id", "=", id);

@@ -189,9 +189,7 @@ function toContainers(nodes: readonly RichNode[]): RichNode[] {
       ).flatMap((one) => one.type === "blockContainer" ? [one] : toContainers([one]));
     }
     if (type === "horizontalRule") return [contain({ type: "divider" })];
-    if (type === "image") {
-      return [contain({ type, attrs: { url: attrs?.src ?? "", caption: attrs?.alt ?? "" } })];
-    }
+    if (type === "image") return [contain({ type, attrs: { url: attrs?.src ?? "", caption: attrs?.alt ?? "" } })];
     if (type === "table") return [contain({ type, content: content.map(toTableRow) })];
     return [contain({ ...node, content: toInline(content) })];
   });

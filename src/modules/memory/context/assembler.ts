@@ -312,10 +312,7 @@ function without(found: readonly FoundFact[], pinned: readonly ReadableFact[]): 
 }
 
 /** Messages in order, but for those of the agent that came between a question and the run that responds to it. */
-function questionsLast(
-  messages: readonly Message[],
-  { agentId, input: { askedSeq = Infinity } }: Request,
-): Message[] {
+function questionsLast(messages: readonly Message[], { agentId, input: { askedSeq = Infinity } }: Request): Message[] {
   const rankOf = ({ seq, senderId }: Message): number => seq < askedSeq ? 0 : senderId === agentId ? 1 : 2;
   return messages.toSorted((one, other) => rankOf(one) - rankOf(other));
 }

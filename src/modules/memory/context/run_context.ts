@@ -25,8 +25,7 @@ const OPENING: ModelMessage = {
 export function runContext(contexts: () => ContextAssembler, source: ModelFiles): AssembleContext {
   return async ({ actor, agent, run, situation, budgetTokens, files }) => {
     const input = run.input === null ? [] : [run.input];
-    const ownTokens = [situation, ...input]
-      .reduce((sum, text) => sum + estimateTokens(text) + ITEM_TOKENS, MARGIN);
+    const ownTokens = [situation, ...input].reduce((sum, text) => sum + estimateTokens(text) + ITEM_TOKENS, MARGIN);
     const isInThread = run.thread_id !== "";
     const { items } = await contexts().assemble({
       actor,

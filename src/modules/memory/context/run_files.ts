@@ -25,9 +25,7 @@ export async function withFiles(
   conversation: readonly ContextItem[],
 ): Promise<RunContext> {
   const wanted = wantedFiles(conversation);
-  if (wanted.length === 0) {
-    return { messages: conversation.map(({ role, text }) => ({ role, text })), fileTokens: 0 };
-  }
+  if (wanted.length === 0) return { messages: conversation.map(({ role, text }) => ({ role, text })), fileTokens: 0 };
   const imageIds = wanted.filter(isImage).map(({ id }) => id);
   const textIds = wanted.filter((file) => !isImage(file)).map(({ id }) => id);
   const images = await imagesForModel(source, actor, imageIds, takesImages ? tokens : 0);

@@ -65,23 +65,13 @@ export class ReadStateService {
     return store.write(async (tx) => {
       const { row } = await new MessageAccess({ store, roomAccess }).require(context, messageId, tx);
       const readState = new ReadStateStore(tx.db, store.dialect);
-      const hasMoved = await readState.moveReadPositionBefore(
-        actor.tenantId,
-        row.room_id,
-        actor.principalId,
-        row.seq,
-      );
+      const hasMoved = await readState.moveReadPositionBefore(actor.tenantId, row.room_id, actor.principalId, row.seq);
       return await this.#publish(tx, actor, row.room_id, hasMoved);
     });
   }
 
   /** The counts of a room, published if its read position moved. */
-  async #publish(
-    tx: Transaction<MessageTables>,
-    actor: Actor,
-    roomId: string,
-    hasMoved: boolean,
-  ): Promise<Unread> {
+  async #publish(tx: Transaction<MessageTables>, actor: Actor, roomId: string, hasMoved: boolean): Promise<Unread> {
     const { tenantId, principalId } = actor;
     const [unread] = await this.list(actor, [roomId], tx.db);
     if (unread === undefined) throw notVisible("room");
@@ -127,11 +117,7 @@ export class ReadStateService {
   }
 
   /** Unread counts of the caller's rooms; rooms without membership are omitted. */
-  async list(
-    actor: Actor,
-    roomIds?: readonly string[],
-    db: AnyDatabase = this.#deps.store.db,
-  ): Promise<Unread[]> {
+  async list(actor: Actor, roomIds?: readonly string[], db: AnyDatabase = this.#deps.store.db): Promise<Unread[]> {
     if (roomIds?.length === 0) return [];
     const viewer = { ...readerOf(actor), tenantId: actor.tenantId };
     const { store, unreads } = this.#deps;

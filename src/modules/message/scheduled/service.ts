@@ -125,13 +125,7 @@ export class ScheduledService {
     const { cursors, store } = this.#deps;
     const bind = ["scheduled_message.list", actor.tenantId, actor.principalId, roomId ?? null];
     const after = cursors.decodeId(cursor, bind);
-    const rows = await new ScheduledStore(store.db).list(
-      actor.tenantId,
-      actor.principalId,
-      roomId,
-      after,
-      limit + 1,
-    );
+    const rows = await new ScheduledStore(store.db).list(actor.tenantId, actor.principalId, roomId, after, limit + 1);
     return cursors.page(rows, limit, bind, (row) => [row.id], present);
   }
 

@@ -84,11 +84,7 @@ export class TaskImporter implements SectionImporter {
     if (tasks.length + activity.length + relations.length > 0) await nextSlice();
   }
 
-  async #board(
-    { prefix, lastNumber }: z.output<typeof BoardRecord>,
-    where: string,
-    roomId: string,
-  ): Promise<void> {
+  async #board({ prefix, lastNumber }: z.output<typeof BoardRecord>, where: string, roomId: string): Promise<void> {
     const { tenantId, report } = this.#context;
     await this.#context.write(async (tx) => {
       const current = await this.#writer.lockBoard(tx, tenantId, roomId, prefix);
@@ -117,10 +113,7 @@ export class TaskImporter implements SectionImporter {
     const { tenantId, report } = this.#context;
     const drafts = await this.#missing(tx, tasks);
     if (drafts.length === 0) return;
-    await this.#context.createPlaceholders(
-      tx,
-      drafts.flatMap(({ draft }) => [draft.createdBy, ...draft.assigneeIds]),
-    );
+    await this.#context.createPlaceholders(tx, drafts.flatMap(({ draft }) => [draft.createdBy, ...draft.assigneeIds]));
     const [first] = drafts;
     await this.#writer.lockBoard(tx, tenantId, this.#roomId, first?.draft.key.split("-")[0] ?? "");
     const results = await this.#writer.importTasks(

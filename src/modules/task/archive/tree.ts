@@ -43,9 +43,7 @@ export class ImportedTrees {
     }
     const position = { rootId: root.id, depth };
     this.#positions.set(task.id, position);
-    if (!this.#sizes.has(root.id)) {
-      this.#sizes.set(root.id, (await descendants(this.#tasks, root)).rows.length + 1);
-    }
+    if (!this.#sizes.has(root.id)) this.#sizes.set(root.id, (await descendants(this.#tasks, root)).rows.length + 1);
     return position;
   }
 }

@@ -170,11 +170,7 @@ export class ImportedTaskWriter {
   }
 
   /** Adds relations as far as they are allowed, and publishes the change; resolves to the result of each. */
-  async importRelations(
-    tx: Tx,
-    tenantId: string,
-    relations: readonly ArchivedRelation[],
-  ): Promise<RelationResult[]> {
+  async importRelations(tx: Tx, tenantId: string, relations: readonly ArchivedRelation[]): Promise<RelationResult[]> {
     const stored = new RelationStore(tx.db);
     const ids = [...new Set(relations.flatMap(({ taskId, otherId }) => [taskId, otherId]))];
     const unlocked = await new TaskArchiveStore(tx.db).findMany(tenantId, ids);

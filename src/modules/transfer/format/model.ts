@@ -132,9 +132,7 @@ function idFrom(prefix: string, hash: Hash): string {
 }
 
 /** A message with nothing on it. */
-export function plainMessage(
-  draft: Pick<SourceMessage, "ref" | "where" | "senderId" | "at" | "text">,
-): SourceMessage {
+export function plainMessage(draft: Pick<SourceMessage, "ref" | "where" | "senderId" | "at" | "text">): SourceMessage {
   return {
     ...draft,
     type: "text",

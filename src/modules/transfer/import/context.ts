@@ -9,10 +9,7 @@ import type { FileImport } from "./files.ts";
 import { ImportHistory } from "./history.ts";
 import type { ImportRun } from "./run.ts";
 
-export function importContext(
-  run: ImportRun & { files: FileImport },
-  row: ImportRow,
-): ImportContext<AnyTransaction> {
+export function importContext(run: ImportRun & { files: FileImport }, row: ImportRow): ImportContext<AnyTransaction> {
   const { tenant_id: tenantId, requested_by: requestedBy } = row;
   const { report, refs, principals } = run;
   return {

@@ -264,10 +264,7 @@ export class MessageBatch {
   /** The complete message as it is now: no other event carries its reactions, edits and pin. */
   #created(row: MessageRow, epoch: string, reactions: readonly ReactionRow[]): StoredEvent {
     const type = "message.created";
-    const byKey = Map.groupBy(
-      reactions.toSorted((a, b) => compareText(a.created_at, b.created_at)),
-      ({ key }) => key,
-    );
+    const byKey = Map.groupBy(reactions.toSorted((a, b) => compareText(a.created_at, b.created_at)), ({ key }) => key);
     const message = presentMessage(row, [...byKey].map(([key, { length: count }]) => ({ key, count })));
     const json = JSON.stringify({
       id: newId("evt"),

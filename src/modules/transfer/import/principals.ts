@@ -114,9 +114,7 @@ export class ImportedPrincipals {
   ): Promise<void> {
     await this.loadErased(tx, drafts.map(({ id }) => id));
     const left = drafts.filter(({ id }) => !this.#erased.has(id));
-    if (left.length < drafts.length) {
-      this.#report.skip("principal_erased", DELETED_NAME, drafts.length - left.length);
-    }
+    if (left.length < drafts.length) this.#report.skip("principal_erased", DELETED_NAME, drafts.length - left.length);
     await this.#add(tx, left, at);
   }
 

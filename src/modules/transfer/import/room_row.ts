@@ -18,8 +18,7 @@ export async function newRoomRow(tx: Tx, run: ImportRun, { row, draft, directKey
   const { report, principals } = run;
   const { tenant_id: tenantId } = row;
   const { original, fallback } = draft.ref;
-  const isOwnFree = original !== null &&
-    !(await idsOfOtherTenants(tx.db, "room", tenantId, [original])).has(original);
+  const isOwnFree = original !== null && !(await idsOfOtherTenants(tx.db, "room", tenantId, [original])).has(original);
   const visibility = draft.kind === "direct" ? "private" : draft.visibility;
   const name = draft.name ?? await nameOf(tx, run, tenantId, draft.directOf);
   const isSlugTaken = visibility === "public" && draft.slug !== null &&
@@ -65,7 +64,5 @@ async function nameOf(tx: Tx, { principals }: ImportRun, tenantId: string, all: 
   await principals.loadErased(tx, ids);
   const rows = await new PrincipalArchiveStore(tx.db).principals(tenantId, ids);
   const names = new Map(rows.map(({ id, display_name }) => [id, display_name]));
-  return directRoomName(
-    ids.map((id) => names.get(id) ?? (principals.isErased(id, null) ? DELETED_NAME : id)).sort(),
-  );
+  return directRoomName(ids.map((id) => names.get(id) ?? (principals.isErased(id, null) ? DELETED_NAME : id)).sort());
 }

@@ -156,11 +156,7 @@ export class DeliveryRun {
   }
 
   /** Tries an event until it is delivered or refused too often. */
-  async #deliver(
-    payload: Payload,
-    event: EventRef,
-    reload: () => Promise<Payload | undefined>,
-  ): Promise<Result> {
+  async #deliver(payload: Payload, event: EventRef, reload: () => Promise<Payload | undefined>): Promise<Result> {
     for (let tries = 1;; tries++) {
       const attempt = await this.#lease.attempt(payload, event, tries, reload);
       if (attempt === undefined) return { kind: "over" };

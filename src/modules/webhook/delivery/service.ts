@@ -63,11 +63,7 @@ export class WebhookDeliveryService {
   async replayParked(context: Context, { id, ids }: ParkedReplay): Promise<{ waitingCount: number }> {
     const { tenantId } = context.actor;
     const now = iso(this.#deps.clock.now());
-    const waitingCount = await this.#change(
-      context,
-      id,
-      (webhooks) => webhooks.replayParked(tenantId, id, ids, now),
-    );
+    const waitingCount = await this.#change(context, id, (webhooks) => webhooks.replayParked(tenantId, id, ids, now));
     return { waitingCount };
   }
 
@@ -78,9 +74,7 @@ export class WebhookDeliveryService {
     await this.#change(context, id, async (webhooks) => {
       const delivery = await webhooks.delivery(tenantId, id, deliveryId);
       if (delivery === undefined) throw notFound(`attempt among the newest`);
-      if (delivery.type === "webhook.gap") {
-        throw new Fault("conflict", "A gap cannot be delivered again");
-      }
+      if (delivery.type === "webhook.gap") throw new Fault("conflict", "A gap cannot be delivered again");
       const { stream, epoch, seq, type, http_status, error } = delivery;
       const event = { stream, epoch, seq, type, http_status, error };
       await webhooks.addReplay({

@@ -62,11 +62,7 @@ function readMessage(headers: Headers, raw: string): HookMessage {
   if (isOldGrafanaAlert(body)) return messageOf("grafana", oldGrafanaText(body));
   const slack = slackText(body);
   if (slack.text.trim() === "") {
-    throw Fault.forField(
-      "/text",
-      "invalid",
-      "expected a text, attachments, blocks, or an event of a known sender",
-    );
+    throw Fault.forField("/text", "invalid", "expected a text, attachments, blocks, or an event of a known sender");
   }
   return {
     source: "slack",

@@ -9,10 +9,7 @@ import { PrincipalId } from "@/modules/identity/mod.ts";
 import { RoomId } from "@/modules/room/mod.ts";
 
 export const SLASH_COMMANDS_PER_ROOM = 20;
-const SlashCommandId = z.string().regex(
-  /^[A-Za-z0-9_-]{1,64}$/,
-  "expected 1 to 64 characters of A-Z a-z 0-9 _ -",
-);
+const SlashCommandId = z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, "expected 1 to 64 characters of A-Z a-z 0-9 _ -");
 
 /** Where endpoints post responses that follow. */
 export const LATE_RESPONSE_PATH = "/v1/collaboration/slash-commands/responses";

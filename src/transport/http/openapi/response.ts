@@ -8,10 +8,7 @@ type Json = Record<string, unknown>;
 /** Response headers, as components. */
 export const HEADERS: Readonly<Record<string, Json>> = {
   "X-Request-Id": header("Id of this request in problems and logs: the one sent, or a generated one", "string"),
-  "RateLimit-Limit": header(
-    "Requests allowed by the limit; on 429, by the limit that was exceeded",
-    "integer",
-  ),
+  "RateLimit-Limit": header("Requests allowed by the limit; on 429, by the limit that was exceeded", "integer"),
   "RateLimit-Remaining": header("Requests remaining", "integer"),
   "RateLimit-Reset": header("Seconds until the limit is fully restored", "integer"),
   "Retry-After": header("Seconds to wait before the next attempt", "integer"),

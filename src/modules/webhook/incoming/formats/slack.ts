@@ -22,11 +22,7 @@ type HookText = { text: string; mentionsAll: boolean };
 /** The text of a body with `text`, `blocks` or `attachments`. */
 export function slackText(body: unknown): HookText {
   const reader = new SlackMarkup();
-  const text = lines(
-    reader.text(longTextAt(body, TEXT_MAX, "text")),
-    reader.blocks(body),
-    reader.attachments(body),
-  );
+  const text = lines(reader.text(longTextAt(body, TEXT_MAX, "text")), reader.blocks(body), reader.attachments(body));
   return { text, mentionsAll: reader.mentionsAll };
 }
 
