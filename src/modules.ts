@@ -120,9 +120,7 @@ export function createModules(
     vector: () => collectors.vector,
     contexts: () => work.memory.contexts,
   });
-  const work: Work = addWork(foundation, accounts, conversation, agents, {
-    search: () => collectors.search,
-  });
+  const work: Work = addWork(foundation, accounts, conversation, agents, { search: () => collectors.search });
   const integrations: Integrations = addIntegrations(foundation, accounts, conversation, agents);
   for (const create of more) foundation.add(create(platform, accounts.shared));
   const collectors: Collectors = addCollectors(foundation, accounts, searchIndex, conversation, agents);

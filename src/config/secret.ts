@@ -77,9 +77,7 @@ function newDevelopmentSecret(path: string, warnings: string[]): Uint8Array {
   } catch (cause) {
     throw new ConfigError(
       "SVC_DATA_DIR: the development secret cannot be stored in this directory; set SVC_JWT_SECRET",
-      {
-        cause,
-      },
+      { cause },
     );
   }
   warnings.push(`SVC_JWT_SECRET is not set: generated a development secret in ${path}`);

@@ -6,10 +6,7 @@ import { currentAccount } from "./caller.ts";
 import { Fault } from "./fault.ts";
 
 /** What a worker's global scope has and a window's lacks. */
-type WorkerScope<Input> = {
-  onmessage: (event: MessageEvent<Input>) => void;
-  postMessage(message: unknown): void;
-};
+type WorkerScope<Input> = { onmessage: (event: MessageEvent<Input>) => void; postMessage(message: unknown): void };
 
 type RequestOptions = {
   /** Transferred instead of copied. */

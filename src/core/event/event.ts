@@ -58,10 +58,7 @@ declare const signalName: unique symbol;
 export type Signal = { kind: string & { readonly [signalName]: true }; tenantId: string; id: string };
 
 /** A kind of signal: creates those that are sent, and recognizes those that are received. */
-type SignalKind = {
-  create(tenantId: string, id: string): Signal;
-  matches(signal: Signal): boolean;
-};
+type SignalKind = { create(tenantId: string, id: string): Signal; matches(signal: Signal): boolean };
 
 const hints = new Set<Signal["kind"]>();
 
@@ -72,10 +69,7 @@ const hints = new Set<Signal["kind"]>();
 export function defineSignal(name: string, { isHint = false } = {}): SignalKind {
   const kind = name as Signal["kind"]; // the only place that makes one
   if (isHint) hints.add(kind);
-  return {
-    create: (tenantId, id) => ({ kind, tenantId, id }),
-    matches: (signal) => signal.kind === kind,
-  };
+  return { create: (tenantId, id) => ({ kind, tenantId, id }), matches: (signal) => signal.kind === kind };
 }
 
 export function isHint({ kind }: Signal): boolean {

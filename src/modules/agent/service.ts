@@ -48,13 +48,7 @@ export class AgentService {
     await this.#assertSchedule(context, config.schedule);
     await toolNames.assertKnown(actor.tenantId, config, []);
     return await store.write(async (tx) => {
-      const principal = await identity.create(actor, {
-        kind: "agent",
-        displayName,
-        role: "member",
-        handle,
-        ownerId,
-      });
+      const principal = await identity.create(actor, { kind: "agent", displayName, role: "member", handle, ownerId });
       const now = iso(clock.now());
       const row: AgentRow = {
         tenant_id: actor.tenantId,

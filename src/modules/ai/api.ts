@@ -27,12 +27,7 @@ const MANAGE = { scope: "ai.manage", tenant: "admin" } as const;
 const COMPLETION_RATE: Rates = { human: { perSecond: 1, burst: 30 } };
 const TEST_RATE: Rates = { human: { perSecond: 0.2, burst: 10 } };
 
-type Deps = {
-  ai: AiService;
-  providers: ProviderService;
-  completions: CompletionService;
-  budgets: BudgetService;
-};
+type Deps = { ai: AiService; providers: ProviderService; completions: CompletionService; budgets: BudgetService };
 
 export function aiApi(deps: Deps): ModuleApi {
   return {

@@ -65,10 +65,7 @@ export function aiModule(
       encryptor,
       contextOf: ({ tenant_id, id }) => keyContext(tenant_id, id),
     }],
-    maintenance: {
-      aiBudgets: () => budgets.maintain(),
-      aiUsage: () => forgetUsage(store, clock),
-    },
+    maintenance: { aiBudgets: () => budgets.maintain(), aiUsage: () => forgetUsage(store, clock) },
     purgeRoom: (tenantId, roomId) =>
       store.write((tx) => new BudgetStore(tx.db).removeBudgets(tenantId, { scope: "room", subject_id: roomId })),
     drain: () => completions.drain(),

@@ -35,11 +35,7 @@ export const calendarErasure = (
     clears: [{ of: ["principal_id"], set: { comment: null } }],
   },
   calendar_override: { key: ["event_id", "occurrence"], json: ["patch_json"] },
-  calendar_feed: {
-    key: ["id"],
-    deletes: ["principal_id"],
-    keeps: { name: "deleted with the feed of its principal" },
-  },
+  calendar_feed: { key: ["id"], deletes: ["principal_id"], keeps: { name: "deleted with the feed of its principal" } },
   calendar_import: {
     key: ["id"],
     deletes: ["principal_id"],

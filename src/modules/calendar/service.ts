@@ -269,12 +269,7 @@ function listed(items: ListItem[], truncated: boolean): { items: ListItem[]; tru
 function listItemOf(event: EventAggregate, reader: Reader, occurrence?: Occurrence): ListItem {
   const startAt = occurrence?.startAt ?? instantOf(event.row.start_local, event.row.time_zone);
   const name = occurrence?.name ?? "";
-  return {
-    startAt,
-    id: event.row.id,
-    occurrence: name,
-    present: () => presentEntry(event, reader, occurrence),
-  };
+  return { startAt, id: event.row.id, occurrence: name, present: () => presentEntry(event, reader, occurrence) };
 }
 
 /** The uid of an event that was not imported. */

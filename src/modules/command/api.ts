@@ -101,10 +101,7 @@ export function commandApi({ commands, actions, interactions }: Deps): ModuleApi
         input: InteractionRespond,
         output: Response,
         faults: ["not_found", "conflict", "gone", "room_archived", "plugin_refused", "plugin_unavailable"],
-        example: {
-          id: exampleId("itx"),
-          response: { kind: "ephemeral", text: "The poll is open." },
-        },
+        example: { id: exampleId("itx"), response: { kind: "ephemeral", text: "The poll is open." } },
         prepare: (context, input) => interactions.prepare(context, input),
         run: (context, input, filtered) => interactions.respond(context, input, filtered),
       }),

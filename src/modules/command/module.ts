@@ -39,12 +39,7 @@ export function commandModule(
     metrics,
   });
   const readMessage = (context: Context, id: string) => messages.read(context, id);
-  const commands = new CommandService({
-    catalog: new CommandCatalog(modules),
-    interactions,
-    roomAccess,
-    readMessage,
-  });
+  const commands = new CommandService({ catalog: new CommandCatalog(modules), interactions, roomAccess, readMessage });
   const actions = new ActionService({ modules, interactions, identity, readMessage });
   return {
     name: "command",

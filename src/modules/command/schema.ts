@@ -109,10 +109,7 @@ export const Response = z.discriminatedUnion("kind", [
 ]).meta({ id: "InteractionResponse" });
 export type Response = z.output<typeof Response>;
 
-export const InteractionResult = z.object({
-  id: InteractionId,
-  response: Response,
-}).meta({ id: "InteractionResult" });
+export const InteractionResult = z.object({ id: InteractionId, response: Response }).meta({ id: "InteractionResult" });
 export type InteractionResult = z.output<typeof InteractionResult>;
 
 export const InteractionRespond = z.strictObject({

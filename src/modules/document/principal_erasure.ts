@@ -39,9 +39,5 @@ export const documentErasure = (
     keeps: { text: WORK_OF_ROOM, nodes_json: WORK_OF_ROOM },
   },
   document_state: { key: ["document_id"], keeps: { text: WORK_OF_ROOM, snapshot: WORK_OF_ROOM } },
-  document_update: {
-    key: ["document_id", "revision"],
-    renames: ["principal_id"],
-    keeps: { data: WORK_OF_ROOM },
-  },
+  document_update: { key: ["document_id", "revision"], renames: ["principal_id"], keeps: { data: WORK_OF_ROOM } },
 });

@@ -38,10 +38,7 @@ export class DocumentSearchable implements Searchable {
       if (row.room_id === null && bounds !== undefined) continue;
       const roles = await Promise.all(readers.map((id) => documents.roleOf(tenantId, row.id, id)));
       if (roles.includes(undefined)) continue;
-      found.set(row.id, {
-        fields: { title: row.title, text: texts.get(row.id) ?? "" },
-        item: presentDocument(row),
-      });
+      found.set(row.id, { fields: { title: row.title, text: texts.get(row.id) ?? "" }, item: presentDocument(row) });
     }
     return found;
   }

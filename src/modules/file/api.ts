@@ -15,12 +15,7 @@ const FILE = exampleId("file");
 const ROOM = exampleId("room");
 const byId = z.strictObject({ id: FileId });
 
-type Deps = {
-  files: FileService;
-  writer: FileWriter;
-  contentLinks: LinkService;
-  roomAccess: RoomAccess;
-};
+type Deps = { files: FileService; writer: FileWriter; contentLinks: LinkService; roomAccess: RoomAccess };
 
 export function fileApi({ files, writer, contentLinks, roomAccess }: Deps): ModuleApi {
   return {

@@ -94,11 +94,7 @@ const JPEG_START = 0xff;
 type ContentInfo = Pick<StoredFile, "name" | "contentType" | "size" | "sha256" | "createdAt">;
 
 /** The status and headers of a response with a content, and which bytes it has. */
-type ContentResponsePlan = {
-  status: 200 | 206 | 304;
-  headers: Record<string, string>;
-  range: ByteRange | undefined;
-};
+type ContentResponsePlan = { status: 200 | 206 | 304; headers: Record<string, string>; range: ByteRange | undefined };
 
 /** A request for a content; `isDownload` makes browsers download it. */
 export type ContentRequest = { actor: Actor; id: string; thumbnail: ThumbnailSize | undefined; isDownload?: boolean };

@@ -75,11 +75,7 @@ const FILE_UPLOAD_DOCUMENT: RouteDocument = {
         schema: {
           type: "object",
           properties: {
-            name: {
-              type: "string",
-              maxLength: 255,
-              description: "File name. Default: the file name in the form",
-            },
+            name: { type: "string", maxLength: 255, description: "File name. Default: the file name in the form" },
             roomId: { ...roomId, description: "The only room it may be attached in. Default: any room" },
             file: { ...binary.schema, description: "The content" },
           },

@@ -41,9 +41,7 @@ const RULES: readonly (readonly [RegExp, string])[] = [
   [/\p{Cs}|\ufffd/u, "A file name must be well-formed Unicode"],
 ];
 
-export type FileLimits = QuotaLimits & {
-  fileMaxBytes: number;
-};
+export type FileLimits = QuotaLimits & { fileMaxBytes: number };
 
 /** A file to store. The caller has checked that the uploader may attach it in `roomId`. */
 type FileDraft = {

@@ -13,11 +13,7 @@ const Capabilities = z.object({
   limits: z.record(z.string(), z.number()).describe("Limits in force, by name; disabled limits are absent"),
 }).meta({ id: "Capabilities" });
 
-type Deps = {
-  version: string;
-  commit: string;
-  limits: Readonly<Record<string, number>>;
-};
+type Deps = { version: string; commit: string; limits: Readonly<Record<string, number>> };
 
 export function gatewayModule({ modules }: Platform, { version, commit, limits }: Deps): Module {
   return {

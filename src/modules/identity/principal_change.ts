@@ -85,11 +85,7 @@ function statusColumns(status: MeUpdate["status"], now: number): Partial<Princip
   if (until !== null && Date.parse(until) <= now) {
     throw Fault.forField("/status/until", "out_of_range", "expected a time in the future, or null");
   }
-  return {
-    status_text: status?.text ?? null,
-    status_emoji: status?.emoji ?? null,
-    status_until: until,
-  };
+  return { status_text: status?.text ?? null, status_emoji: status?.emoji ?? null, status_until: until };
 }
 
 /** The time stored for a role set through the API: later than tokens issued now, which must not change it again. */

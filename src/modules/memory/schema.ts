@@ -205,21 +205,11 @@ export const MemoryMatches = z.object({
 }).meta({ id: "MemoryMatches" });
 export type MemoryMatches = z.output<typeof MemoryMatches>;
 
-const changed = z.object({
-  memoryId: MemoryId,
-  scope: Scope,
-  status: Status,
-  version: z.int(),
-});
+const changed = z.object({ memoryId: MemoryId, scope: Scope, status: Status, version: z.int() });
 
 /** Events of facts, without their text: on the room's stream, or on that of the principal, of the agent and its owner. */
 export const MEMORY_EVENTS: readonly EventType[] = eventTypes("memory.read", [
-  {
-    type: "memory.created",
-    streams: ["room", "principal"],
-    summary: "A fact was created or proposed",
-    data: changed,
-  },
+  { type: "memory.created", streams: ["room", "principal"], summary: "A fact was created or proposed", data: changed },
   {
     type: "memory.updated",
     streams: ["room", "principal"],

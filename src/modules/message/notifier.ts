@@ -248,10 +248,7 @@ export class MessageNotifier {
         agentHops: hopsIn(JSON.parse(row.metadata_json)),
         ...occasion,
       },
-      agents: agents.map((viewer) => ({
-        id: viewer.id,
-        reason: viewer.id === commanded ? "command" : kindOf(viewer),
-      })),
+      agents: agents.map((viewer) => ({ id: viewer.id, reason: viewer.id === commanded ? "command" : kindOf(viewer) })),
     });
   }
 

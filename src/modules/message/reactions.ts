@@ -11,13 +11,7 @@ import { messageEvent, sharedReactions } from "./presenter.ts";
 import { type Reaction, REACTION_KINDS_MAX, type ReactionList, type ReactionRef, type Reactor } from "./schema.ts";
 import { type MessageRow, MessageStore, type MessageTables } from "./store.ts";
 
-type Deps = {
-  store: Store<MessageTables>;
-  clock: Clock;
-  cursors: Cursors;
-  roomAccess: RoomAccess;
-  people: RoomPeople;
-};
+type Deps = { store: Store<MessageTables>; clock: Clock; cursors: Cursors; roomAccess: RoomAccess; people: RoomPeople };
 
 export class ReactionService {
   readonly #deps: Deps;

@@ -284,11 +284,7 @@ export const MESSAGE_EVENTS: readonly EventType[] = eventTypes("message.read", [
       "data",
     data: z.object({ roomId: RoomId, upToSeq: z.int() }),
   },
-  {
-    type: "message.pinned",
-    summary: "A message was pinned",
-    data: z.object({ roomId: RoomId, messageId: MessageId }),
-  },
+  { type: "message.pinned", summary: "A message was pinned", data: z.object({ roomId: RoomId, messageId: MessageId }) },
   {
     type: "message.unpinned",
     summary: "A message was unpinned",

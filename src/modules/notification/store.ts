@@ -67,11 +67,7 @@ const recentSeqs = prepared((db: Db, value: Param<RecentFilter & { after: string
     .where("created_at", ">", value("after")).orderBy("id", "desc").limit(value("limit"))
 );
 
-export type ReadRange = {
-  upToId?: string | undefined;
-  roomId?: string | undefined;
-  upToSeq?: number | undefined;
-};
+export type ReadRange = { upToId?: string | undefined; roomId?: string | undefined; upToSeq?: number | undefined };
 
 export class NotificationStore {
   readonly #db: Db;

@@ -15,12 +15,7 @@ const CODE_MS = MINUTE_MS;
 /** Decisions of one person within the lifetime of a code. */
 const CODES_MAX = 10;
 
-type Deps = {
-  store: Store<OauthTables>;
-  clock: Clock;
-  requests: AuthorizationRequests;
-  issuedTokens: IssuedTokens;
-};
+type Deps = { store: Store<OauthTables>; clock: Clock; requests: AuthorizationRequests; issuedTokens: IssuedTokens };
 
 export class ConsentService {
   readonly #deps: Deps;

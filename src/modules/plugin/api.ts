@@ -32,12 +32,7 @@ const ID = "org.example.poll";
 const ROOM = exampleId("room");
 const RESPOND_RATE: Rates = { human: { perSecond: 20, burst: 200 } };
 
-type Deps = {
-  plugins: PluginService;
-  filters: RoomFilters;
-  responder: PluginResponder;
-  health: PluginHealthReader;
-};
+type Deps = { plugins: PluginService; filters: RoomFilters; responder: PluginResponder; health: PluginHealthReader };
 
 export function pluginApi(deps: Deps): ModuleApi {
   return {

@@ -288,12 +288,7 @@ export const LONG_FIELDS = ["topic", "description", "agentPolicy", "metadata"] a
 
 const changed = changesSchema(SharedRoom).extend({ roomId: RoomId });
 
-const memberData = z.object({
-  roomId: RoomId,
-  principalId: PrincipalId,
-  role: RoomRole,
-  memberCount: z.int(),
-});
+const memberData = z.object({ roomId: RoomId, principalId: PrincipalId, role: RoomRole, memberCount: z.int() });
 
 /** Durable events of rooms; those marked (principal) also appear on the stream of the principal concerned. */
 export const ROOM_EVENTS: readonly EventType[] = eventTypes("room.read", [

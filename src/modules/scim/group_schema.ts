@@ -27,11 +27,7 @@ const Given = z.object({
 });
 
 /** A group as the identity provider wants it; what it does not mention is absent. */
-type WantedGroup = {
-  displayName: string;
-  externalId: string | null | undefined;
-  memberIds: string[] | undefined;
-};
+type WantedGroup = { displayName: string; externalId: string | null | undefined; memberIds: string[] | undefined };
 
 const Member = z.object({
   value: z.string().describe("Id of the person"),

@@ -21,11 +21,7 @@ import {
 } from "./schema.ts";
 import { type ScimTables, type ScimUserEntry, type ScimUserRow, ScimUserStore } from "./store.ts";
 
-type Deps = {
-  store: Store<ScimTables>;
-  clock: Clock;
-  dispatch: DispatchOperation;
-};
+type Deps = { store: Store<ScimTables>; clock: Clock; dispatch: DispatchOperation };
 /** A person for whom the provider names no role, as for one who signs in without. */
 const DEFAULT_ROLE = "member";
 /** A stream without events: its lock serializes changes, each of which is based on what it reads. */

@@ -134,10 +134,7 @@ export class IndexProgressStore {
         on event.tenant_id = stream.tenant_id and event.stream = stream.name and event.seq > ${from} and event.seq <= ${to}
         and event.type like ${`${eventPrefix}%`} and event.type <> ${createdType}
       where stream.tenant_id = ${tenantId} and stream.name = ${roomStream(roomId)}`.execute(this.#db);
-    return {
-      events: rows.flatMap(({ json }) => json === null ? [] : [JSON.parse(json)]),
-      floor: rows[0]?.floor ?? 0,
-    };
+    return { events: rows.flatMap(({ json }) => json === null ? [] : [JSON.parse(json)]), floor: rows[0]?.floor ?? 0 };
   }
 
   /** Whether a job of this kind is enqueued or running. */

@@ -175,12 +175,7 @@ function createHooks(
   });
   return {
     ...hookApi(hooks, receiver),
-    encrypted: [{
-      table: "incoming_hook",
-      column: "signing_secret_encrypted",
-      encryptor,
-      contextOf: secretContext,
-    }],
+    encrypted: [{ table: "incoming_hook", column: "signing_secret_encrypted", encryptor, contextOf: secretContext }],
     purgeRoom: (tenantId, roomId) => hooks.purgeRoom(tenantId, roomId),
   };
 }

@@ -40,10 +40,7 @@ const fields = {
 export const WebhookCreate = z.strictObject(fields);
 export type WebhookCreate = z.output<typeof WebhookCreate>;
 
-export const WebhookUpdate = patchSchema(z.strictObject(fields)).extend({
-  id: WebhookId,
-  version: BaseVersion,
-});
+export const WebhookUpdate = patchSchema(z.strictObject(fields)).extend({ id: WebhookId, version: BaseVersion });
 export type WebhookUpdate = z.output<typeof WebhookUpdate>;
 
 export const WebhookRef = z.strictObject({ id: WebhookId });

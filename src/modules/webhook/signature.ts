@@ -16,11 +16,7 @@ export function signedHeaders(
   { id, timestamp, body }: { id: string; timestamp: number; body: string },
 ): Record<string, string> {
   const signatures = secrets.map((secret) => `v1,${standardSignature(secret, `${id}.${timestamp}.${body}`)}`);
-  return {
-    "webhook-id": id,
-    "webhook-timestamp": String(timestamp),
-    "webhook-signature": signatures.join(" "),
-  };
+  return { "webhook-id": id, "webhook-timestamp": String(timestamp), "webhook-signature": signatures.join(" ") };
 }
 
 /** HMAC-SHA-256 as base64. A secret without the prefix is used as it is. */

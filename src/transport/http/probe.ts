@@ -96,9 +96,7 @@ function createMetricsResponder({ metrics, metricsToken }: Pick<ProbeDeps, "metr
     }
     // Concurrent scrapes share one.
     running ??= metrics.registry.metrics().finally(() => running = undefined);
-    return new Response(await running, {
-      headers: { "Content-Type": metrics.registry.contentType },
-    });
+    return new Response(await running, { headers: { "Content-Type": metrics.registry.contentType } });
   };
 }
 

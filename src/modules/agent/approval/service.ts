@@ -79,12 +79,7 @@ export class ApprovalService {
       const call = { read: roomsReadBy(run), tool: found.tool, targetRoomId: found.target_room_id };
       const makerRole = await deciders.require(actor, run, grant, call, tx.db);
       const status = decision === "approve" ? "approved" as const : "denied" as const;
-      const set = {
-        status,
-        decided_by: actor.principalId,
-        decided_at: iso(clock.now()),
-        comment: comment ?? null,
-      };
+      const set = { status, decided_by: actor.principalId, decided_at: iso(clock.now()), comment: comment ?? null };
       if (!await approvals.decide(actor.tenantId, id, set)) {
         throw new Fault("already_decided", "The approval was decided before, or its run has ended");
       }

@@ -17,13 +17,7 @@ const RETRIES = 5;
 const RETRY_MS = 1000;
 const RETRY_MAX_MS = 5000;
 
-type Deps = {
-  store: Store<AgentTables>;
-  clock: Clock;
-  actors: RunActors;
-  lifecycle: RunLifecycle;
-  poster: RunPoster;
-};
+type Deps = { store: Store<AgentTables>; clock: Clock; actors: RunActors; lifecycle: RunLifecycle; poster: RunPoster };
 
 export class RunEnding {
   readonly #deps: Deps;

@@ -12,12 +12,7 @@ import { RunStore } from "./store.ts";
 
 const NO_POST: PreparedPost = { content: { text: "" }, preparation: undefined };
 
-type Deps = {
-  store: Store<AgentTables>;
-  clock: Clock;
-  lifecycle: RunLifecycle;
-  ending: RunEnding;
-};
+type Deps = { store: Store<AgentTables>; clock: Clock; lifecycle: RunLifecycle; ending: RunEnding };
 
 export class RunExpiry {
   readonly #deps: Deps;

@@ -200,16 +200,8 @@ const RunHead = Run.omit({ text: true, question: true }).extend({
 }).meta({ id: "RunEvent" });
 
 export const RUN_EVENTS: readonly EventType[] = eventTypes("run.read", [
-  {
-    type: "run.started",
-    summary: "An agent began to work on something",
-    data: z.object({ run: RunHead }),
-  },
-  {
-    type: "run.waiting",
-    summary: "A run waits for an approval or a reply",
-    data: z.object({ run: RunHead }),
-  },
+  { type: "run.started", summary: "An agent began to work on something", data: z.object({ run: RunHead }) },
+  { type: "run.waiting", summary: "A run waits for an approval or a reply", data: z.object({ run: RunHead }) },
   {
     type: "run.finished",
     summary: "A run ended: with a message, without one, with an error, or cancelled",

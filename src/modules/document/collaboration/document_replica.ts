@@ -153,10 +153,7 @@ export class DocumentReplica {
   #broadcast(message: { update?: string }): void {
     const channel = `document:${this.document.name}`;
     const json = JSON.stringify({ node: this.#deps.node, ...message });
-    this.#deps.bus.publish(this.#topic, {
-      kind: "ephemeral",
-      event: { tenantId: this.tenantId, channel, json },
-    });
+    this.#deps.bus.publish(this.#topic, { kind: "ephemeral", event: { tenantId: this.tenantId, channel, json } });
   }
 
   readonly #onAwareness = (message: BusMessage): void => {

@@ -20,12 +20,7 @@ import type { CommentRow, DocumentRow } from "../tables.ts";
 import type { CommentMentions } from "../schema.ts";
 import { CommentStore } from "./store.ts";
 
-type Deps = {
-  clock: Clock;
-  roomAccess: RoomAccess;
-  identity: Pick<IdentityService, "findEnabled">;
-  notify: Notify;
-};
+type Deps = { clock: Clock; roomAccess: RoomAccess; identity: Pick<IdentityService, "findEnabled">; notify: Notify };
 
 /** Who can read a document. */
 type Readers = {

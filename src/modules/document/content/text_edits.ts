@@ -208,11 +208,7 @@ function minimalSplice(at: number, removed: string, inserted: string): Splice | 
   let tail = 0;
   while (tail < most - head && removed.at(-1 - tail) === inserted.at(-1 - tail)) tail++;
   if (tail > 0 && isLow(removed, removed.length - tail)) tail--;
-  return {
-    at: at + head,
-    remove: removed.length - head - tail,
-    insert: inserted.slice(head, inserted.length - tail),
-  };
+  return { at: at + head, remove: removed.length - head - tail, insert: inserted.slice(head, inserted.length - tail) };
 }
 
 function linesOf(text: string): string[] {

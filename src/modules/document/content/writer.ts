@@ -185,8 +185,5 @@ function* planNodes(
   const nodes = completeIds(parseNodes(Array.isArray(changed) ? changed : yield* changed, ""));
   yield;
   if (isWritten(before, nodes)) return undefined;
-  return {
-    write: writeFragment(fragmentOf(doc, row), nodes),
-    isDone: () => isWritten(nodesOf(doc, row), nodes),
-  };
+  return { write: writeFragment(fragmentOf(doc, row), nodes), isDone: () => isWritten(nodesOf(doc, row), nodes) };
 }

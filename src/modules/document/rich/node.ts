@@ -6,13 +6,7 @@ import { ATTRIBUTES_MAX, NAME_MAX_CHARS, RICH_DEPTH_MAX, RICH_NODES_MAX, TEXT_MA
 
 type Attributes = Record<string, unknown>;
 export type RichMark = { type: string; attrs?: Attributes };
-export type RichNode = {
-  type: string;
-  attrs?: Attributes;
-  content?: RichNode[];
-  text?: string;
-  marks?: RichMark[];
-};
+export type RichNode = { type: string; attrs?: Attributes; content?: RichNode[]; text?: string; marks?: RichMark[] };
 /** A child as Yjs has it: an element, or adjacent texts as one unit. */
 export type RichUnit = RichNode | readonly RichNode[];
 

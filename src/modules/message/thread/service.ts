@@ -78,10 +78,7 @@ export class ThreadService {
       });
       if (!isNew) return;
       const type = isFollowed ? "thread.followed" : "thread.unfollowed";
-      await tx.emit(principalEvent(actor, actor.principalId, type, {
-        roomId: row.room_id,
-        threadId,
-      }));
+      await tx.emit(principalEvent(actor, actor.principalId, type, { roomId: row.room_id, threadId }));
     });
   }
 

@@ -99,11 +99,7 @@ export class ThreadStore {
   /** Threads of a principal, those with the newest replies first, after a position in this order. */
   find(
     { tenantId, principalId }: Pick<Actor, "tenantId" | "principalId">,
-    { roomId, mayBeUnread, after }: {
-      roomId: string | undefined;
-      mayBeUnread: boolean;
-      after: CursorKey | undefined;
-    },
+    { roomId, mayBeUnread, after }: { roomId: string | undefined; mayBeUnread: boolean; after: CursorKey | undefined },
   ): Promise<FoundThread[]> {
     const recent = this.#db.selectFrom("thread_participant").select("message_id").where("tenant_id", "=", tenantId)
       .where("principal_id", "=", principalId).where(sql<boolean>`coalesce(following, 1) = 1`).orderBy(

@@ -32,11 +32,7 @@ export function taskArchive({ store, clock, files, index }: Deps): ArchiveSectio
       imported: "Tasks keep their key and board position if these are free; existing tasks are not changed, but get " +
         "missing relations.",
     },
-    counts: {
-      tasks: "Tasks",
-      activities: "Activity of tasks",
-      relations: "Relations of tasks, each counted once",
-    },
+    counts: { tasks: "Tasks", activities: "Activity of tasks", relations: "Relations of tasks, each counted once" },
     skipCodes: {
       unknown_task: "each_run",
       too_many_tasks: "each_run",

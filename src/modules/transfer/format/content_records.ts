@@ -4,11 +4,7 @@ import type { FileAttachments, FileService, FileWriter } from "@/modules/file/mo
 import type { JsonValue } from "./json_reader.ts";
 
 /** The services of other modules that read and write contents. */
-export type ModuleArchives = {
-  files: FileService;
-  writer: FileWriter;
-  attachments: FileAttachments;
-};
+export type ModuleArchives = { files: FileService; writer: FileWriter; attachments: FileAttachments };
 
 /** Bytes of a piece, a multiple of three: its base64 is four thirds of them. */
 const CHUNK_BYTES = 192 * 1024;

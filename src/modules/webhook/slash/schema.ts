@@ -26,10 +26,7 @@ export const SlashCommandCreate = z.strictObject({ roomId: RoomId, ...fields.sha
 export type SlashCommandCreate = z.output<typeof SlashCommandCreate>;
 
 export const SlashCommandRef = z.strictObject({ id: SlashCommandId });
-export const SlashCommandUpdate = patchSchema(fields).extend({
-  id: SlashCommandId,
-  version: BaseVersion,
-});
+export const SlashCommandUpdate = patchSchema(fields).extend({ id: SlashCommandId, version: BaseVersion });
 export type SlashCommandUpdate = z.output<typeof SlashCommandUpdate>;
 export const SlashCommandList = z.strictObject({ roomId: RoomId, ...pageInput });
 export type SlashCommandList = z.output<typeof SlashCommandList>;
