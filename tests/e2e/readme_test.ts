@@ -8,6 +8,18 @@ const SCOPES = '["command.read","message.write"]';
 const PACKAGES = { centrifuge: "npm:centrifuge@5.8.0", ws: "npm:ws@8.23.0" };
 
 const recipeTest = testOfParts("README's recipes");
+const README = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
+
+/** Pastes a program of README beside `gateway.mjs`, which it imports; returns its file. */
+async function paste(folder: string, name: string): Promise<string> {
+  for (const [file, first] of [["gateway.mjs", "// Connects to the gateway"], [name, "// TOKEN="]] as const) {
+    const source = README.matchAll(/```js\n([^]*?)```/g).map(([, code = ""]) => code)
+      .find((code) => code.startsWith(first) && (file !== name || code.split("\n")[0]?.includes(name)));
+    assert.ok(source !== undefined, `README has a ${file}`);
+    await Deno.writeTextFile(`${folder}/${file}`, withPackages(source));
+  }
+  return `${folder}/${name}`;
+}
 
 /** A pasted program that runs. */
 class Chat {
@@ -49,12 +61,8 @@ class Chat {
 }
 
 recipeTest("README's chat runs when pasted, and two people talk", async (target) => {
-  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
-  const pasted = /```js\n(\/\/ .*chat\.mjs[^]*?)```/.exec(readme)?.[1];
-  assert.ok(pasted !== undefined, "README has a chat.mjs");
   await using folder = await createTemporaryFolder();
-  const file = `${folder.path}/chat.mjs`;
-  await Deno.writeTextFile(file, withPackages(pasted));
+  const file = await paste(folder.path, "chat.mjs");
   const [alice, bob] = [uniqueName("alice"), uniqueName("bob")];
   await using first = new Chat(file, target, await target.token({ sub: alice }), []);
   const room = /room_[0-9a-f]+(?=\s)/;
@@ -69,18 +77,16 @@ recipeTest("README's chat runs when pasted, and two people talk", async (target)
 });
 
 recipeTest("README's agent runs when pasted: it responds to a mention, and its run is seen", async (target) => {
-  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
   const [, pasted = "", start = "", question = ""] =
-    /```js\n(\/\/ [^\n]*robo\.mjs[^]*?)```[^]*?```sh\n([^]*?)```[^]*?```sh\n([^]*?)```/.exec(readme) ?? [];
+    /```js\n(\/\/ [^\n]*robo\.mjs[^]*?)```[^]*?```sh\n([^]*?)```[^]*?```sh\n([^]*?)```/.exec(README) ?? [];
   const lines = pasted.trim().split("\n").filter((line) => line !== "" && !line.startsWith("//"));
   assert.ok(lines.length > 0 && lines.length <= 33, `about thirty lines: ${lines.length}`);
   await using folder = await createTemporaryFolder();
-  const file = `${folder.path}/robo.mjs`;
-  await Deno.writeTextFile(file, withPackages(pasted));
+  const file = await paste(folder.path, "robo.mjs");
   const token = await target.token({ sub: "alice", role: "owner", tenant: uniqueName("recipes") });
   const { id: roomId } = await target.call(token, "POST", "/v1/rooms", { name: "Recipes" });
   const [createAgent, createToken, addMember, ask, ...rest] = requestsOf(
-    `${start}${question}`.replaceAll("$ROOM", roomId),
+    `${start}${question}`.replaceAll(/'?\$ROOM'?/g, roomId),
   );
   assert.ok(createAgent && createToken && addMember && ask && rest.length === 0);
   const send = ({ method, path, body }: PastedRequest) => target.call(token, method, path, body);
@@ -102,15 +108,10 @@ recipeTest("README's agent runs when pasted: it responds to a mention, and its r
 });
 
 recipeTest("README's plugin runs when pasted: it answers a command and counts votes", async (target) => {
-  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
-  const pasted = /```js\n(\/\/ .*poll\.mjs[^]*?)```/.exec(readme)?.[1];
-  assert.ok(pasted !== undefined, "README has a poll.mjs");
-  assert.ok(pasted.trim().split("\n").length <= 45, "about forty lines");
-  const [, manifest] = /'({"manifest":{[^]*?)' \|\n/.exec(readme.replaceAll("'$SCOPES'", SCOPES)) ?? [];
+  const [, manifest] = /'({"manifest":{[^]*?)' \|/.exec(README.replaceAll("'$SCOPES'", SCOPES)) ?? [];
   assert.ok(manifest !== undefined, "README has a manifest");
   await using folder = await createTemporaryFolder();
-  const file = `${folder.path}/poll.mjs`;
-  await Deno.writeTextFile(file, withPackages(pasted));
+  const file = await paste(folder.path, "poll.mjs");
   const token = await target.token({ sub: uniqueName("admin"), role: "admin" });
   const call = async (method: string, path: string, body: unknown = {}) => {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
@@ -142,14 +143,13 @@ recipeTest("README's plugin runs when pasted: it answers a command and counts vo
 });
 
 recipeTest("README's script posts into a room, and its export comes in again", async (target) => {
-  const readme = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
   const token = await target.token({ sub: "alice", role: "owner", tenant: uniqueName("recipes") });
   const { id: roomId } = await target.call(token, "POST", "/v1/rooms", { name: "Recipes" });
-  const [, script = "", exporting = "", importing = ""] =
-    /\*\*A script, or [^]*?```sh\n([^]*?)```[^]*?\*\*Out and in again[^]*?```sh\n([^]*?)```[^]*?```sh\n([^]*?)```/
-      .exec(readme) ?? [];
+  const [, exporting = "", importing = "", script = ""] =
+    /\*\*Out and in again[^]*?```sh\n([^]*?)```[^]*?```sh\n([^]*?)```[^]*?\*\*A script, [^]*?```sh\n([^]*?)```/
+      .exec(README) ?? [];
   const [createHook, post, createExport, createImport, upload, readImport, ...rest] = requestsOf(
-    `${script}${exporting}${importing}`.replaceAll("'$ROOM'", roomId),
+    `${script}${exporting}${importing}`.replaceAll(/'?\$ROOM'?/g, roomId),
   );
   assert.ok(createHook && post && createExport && createImport && upload && readImport && rest.length === 0);
   const send = ({ method, path, body }: PastedRequest) => target.call(token, method, path, body);
@@ -181,12 +181,14 @@ recipeTest("README's script posts into a room, and its export comes in again", a
 
 type PastedRequest = { method: string; path: string; body: unknown };
 
-/** What the `curl` commands of a recipe send. */
+/** What the commands of a recipe send: those of `curl`, and of the function `api` that README defines. */
 function requestsOf(commands: string): PastedRequest[] {
-  return commands.replaceAll("\\\n", " ").split("\n").filter((line) => /^(?:\w+=\$\()?curl/.test(line)).map((line) => {
-    const [, method, path = ""] = /(?:-X (\w+) )?localhost:8080(\S+)/.exec(line) ?? [];
-    const [, quoted, escaped] = / -d (?:'([^']*)'|"((?:\\.|[^"])*)")/.exec(line) ?? [];
-    const text = quoted ?? escaped?.replaceAll('\\"', '"');
+  const calls = commands.matchAll(
+    /^(?:\w+=\$\()?(?:api (\S+)|curl .*?localhost:8080(\S+))((?:[^'\n]|'[^']*')*)/gm,
+  );
+  return [...calls].map(([, call, path = `/v1/${call}`, options = ""]) => {
+    const [, method] = /-X (\w+)/.exec(options) ?? [];
+    const [, text] = / -d '([^']*)'/.exec(options) ?? [];
     return {
       method: method ?? (text === undefined ? "GET" : "POST"),
       path,
