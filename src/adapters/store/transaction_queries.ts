@@ -1,5 +1,5 @@
 // The statements that every writer runs, prepared.
-import { type Kysely, type QueryCreator, sql, type SqlBool } from "kysely";
+import { type Compilable, type Kysely, type QueryCreator, type RawBuilder, sql, type SqlBool } from "kysely";
 import type { JobRow } from "@/core/job.ts";
 import { jsonRows } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
@@ -12,11 +12,19 @@ export type StreamHead = Pick<StreamRow, "epoch" | "head"> & { access_version?: 
 export const advanceStream = prepared((
   db: Kysely<CoreTables>,
   param: Param<{ tenantId: string; name: string; count: number }>,
-) =>
-  db.updateTable("stream").set((row) => ({ head: row("head", "+", param("count")) }))
+  dialect,
+): Compilable<StreamHead> => {
+  if (dialect === "sqlite") return { compile: () => advanceOnSqlite(param).compile(db) };
+  return db.updateTable("stream").set((row) => ({ head: row("head", "+", param("count")) }))
     .where("tenant_id", "=", param("tenantId")).where("name", "=", param("name"))
-    .returning(["epoch", "head"])
-);
+    .returning(["epoch", "head"]);
+});
+
+/** With `or fail`, which Kysely does not know; see `InsertStatements`. */
+function advanceOnSqlite(param: Param<{ tenantId: string; name: string; count: number }>): RawBuilder<StreamHead> {
+  return sql`update or fail stream set head = head + ${param("count")}
+    where tenant_id = ${param("tenantId")} and name = ${param("name")} returning epoch, head`;
+}
 
 /** The same for many streams at once, each `{name, count}`, locked in the order of their names. PostgreSQL only. */
 export const advanceStreams = prepared((db: Kysely<CoreTables>, param: Param<{ tenantId: string; wanted: string }>) =>
