@@ -59,10 +59,13 @@ export function stopTime(): Disposable {
   return replace(performance, "now", () => stoppedAt);
 }
 
-/** Until it is disposed of, to look at `performance.now` takes so long: what asks whether its slice is over has to pause. */
+/**
+ * Until it is disposed of, to look at `performance.now` takes so long: what asks whether its slice is over has to pause. No other time
+ * passes, so that it ends within its bounds however slow the machine is.
+ */
 export function slowTime(stepMs: number): Disposable {
-  let passedMs = 0;
-  return replace(performance, "now", () => monotonicMs() + (passedMs += stepMs));
+  let now = performance.now();
+  return replace(performance, "now", () => now += stepMs);
 }
 
 /** Counts the ticks of the thread, in which it serves others, until it is disposed of. */
