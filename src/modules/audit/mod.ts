@@ -53,7 +53,8 @@ export function auditModule(
         summary: "Verify that no entry of the audit log was changed, added or removed",
         description:
           "Entries are chained: each is signed together with the one before it, by a key of the gateway. The gateway logs the " +
-          "head of the chain each hour; with one of these as `head`, entries that were removed from its end are noticed, too.",
+          "head of the chain each hour; with one of these as `head`, entries that were removed from its end are noticed, too. The " +
+          "key is derived from the secret of the gateway: after its second change, entries that the first one signed no longer verify.",
         access: { scope: "audit.read", tenant: "auditor" },
         http: { method: "GET", path: "/v1/collaboration/audit/verification", status: 200 },
         audited: true,

@@ -21,7 +21,11 @@ export function erasureApi(erasures: ErasureService): ModuleApi {
           'principal `erased-<n>` named "Deleted user", and deletes profile, tokens, memberships, bans, notifications, ' +
           "scheduled messages, and facts of the person and about it; rooms publish `member.left` and `principal.erased`. Agents of the person stay disabled with " +
           "their owner. A token that was issued before is refused from then on; a later one makes a new principal, which has " +
-          "nothing of the old one. What others wrote about the person in their own words stays.\n\n" +
+          "nothing of the old one. Documents, tasks and events stay, except private ones that no other principal could see if `mode` is " +
+          "`delete_content`. Private rooms without members are deleted.\n\n" +
+          "Not erased are what others wrote about the person in their own words, archives of exports until they expire, logs, and " +
+          "backups. An import of an older archive restores neither the person nor their memberships, nor what they wrote; what " +
+          "others continue names `erased-0`.\n\n" +
           "A dry run is counted by a job; get its result with `erasure.read`.",
         access: { scope: "erasure.manage" },
         http: { method: "POST", path: PATH, status: 202, hasLocation: true },

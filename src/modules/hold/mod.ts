@@ -29,7 +29,9 @@ export function holdModule({ store, clock, cursors }: Platform): Module {
           "deleted, and principals not erased: such calls fail with `legal_hold`. A hold on a principal is also on the rooms where " +
           "it is a member or has written, and either way on their members. Nor are comments, events of the calendar and memories " +
           "deleted, or texts of runs. Earlier versions of messages and documents stay, and those of tasks and events are listed by `held_state.list`; the text " +
-          "of a comment is not changed.",
+          "of a comment is not changed. Single dates of a series of events can be cancelled unless they were changed or responded " +
+          "to.\n\nNot under it are notifications, attachments that are removed from what is still there, and the log of events, " +
+          "whose contents are in messages. Deletions in progress when it begins may still complete.",
         access: { scope: "hold.manage", tenant: "admin" },
         http: { method: "POST", path: PATH, status: 201 },
         input: HoldCreate,
