@@ -257,6 +257,8 @@ Deno.test("a mention of everybody counts the notifications of few, and is charge
   await createCallers(gateway, ...names);
   const roomId = await createRoom(alice, ["bob", ...names]);
   await clear(gateway, bob);
+  // So that they are still there.
+  await gateway.app.jobs.stop();
   const mentions = { room: true };
   await Promise.all([alice, bob].map((sender) => sendMessage(sender, roomId, "hello", { mentions })));
   const jobs = await db.selectFrom("job").select("charged_to").where("kind", "=", "message.notify").execute();
