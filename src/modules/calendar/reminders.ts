@@ -7,6 +7,7 @@ import type { Notify } from "@/modules/notification/mod.ts";
 import { RoomStore } from "@/modules/room/mod.ts";
 import type { Store, Transaction } from "@/ports/store.ts";
 import { notifiable } from "./access.ts";
+import { REMINDERS_MAX } from "./limits.ts";
 import {
   busyPrincipals,
   currentOccurrence,
@@ -23,8 +24,10 @@ export const REMINDER_JOB = "calendar.reminder";
 const REMINDER_TTL_MS = 60 * MINUTE_MS;
 /** How far ahead the next occurrence is searched, in growing steps. */
 const LOOKAHEAD_DAYS = [8, 64, 400, 5 * 366, 200 * 366] as const;
-/** Reminders of one event sent at once; after an outage there may be many. */
+/** Reminders of one event that are sent; after an outage there may be many. */
 const DUE_MAX = 100;
+/** Those of one time. Only of occurrences that were moved to one time are more than an event has reminders due at once. */
+const AT_ONCE_MAX = 2 * REMINDERS_MAX;
 
 type Deps = {
   store: Store<CalendarTables>;
@@ -41,38 +44,61 @@ export class ReminderSender {
     this.#deps = deps;
   }
 
-  /** Sends the due reminders of one event. Idempotent: `reminded_at` is updated in the same commit. */
+  /** Sends the due reminders of one event, those of each time in a write of their own: others write in between. */
   async send(tenantId: string, eventId: string): Promise<void> {
-    await this.#deps.store.write(async (tx) => {
+    while (await this.#sendNext(tenantId, eventId));
+  }
+
+  /** Sends those that are due first; whether more are due. Idempotent: `reminded_at` is updated in the same commit. */
+  #sendNext(tenantId: string, eventId: string): Promise<boolean> {
+    return this.#deps.store.write(async (tx) => {
       const events = new CalendarStore(tx.db);
       const locked = await events.lockAggregate(tenantId, eventId);
-      if (locked === undefined) return;
+      if (locked === undefined) return false;
       // First: a meeting is locked before streams.
       const event = await this.#deps.advanceMeeting(tx, locked);
       const now = this.#deps.clock.now();
-      for (const due of dueReminders(event, now)) {
-        const attending = busyPrincipals(event, due.occurrence);
-        const principalIds = await notifiable(new RoomStore(tx.db), event, [...attending]);
-        await tx.emit(...principalIds.map((principalId) => reminderEvent(event, due, principalId)));
-        await this.#deps.notify({
-          tenantId,
-          principalIds,
-          kind: "reminder",
-          roomId: event.row.room_id ?? undefined,
-          resource: { type: "event", id: eventId },
-          title: due.occurrence.patch.title ?? event.row.title,
-          data: { startAt: iso(due.occurrence.startAt), minutesBefore: due.minutesBefore },
-        });
-      }
-      const reminded_at = iso(now);
+      const due = dueReminders(event, now);
+      const at = due[0]?.at ?? now;
+      const sent = due.filter((one) => one.at === at);
+      await this.#notify(tx, event, sent.slice(-AT_ONCE_MAX));
+      const isMore = sent.length < due.length;
+      const reminded_at = iso(isMore ? at : now);
       await events.update(tenantId, eventId, { reminded_at });
-      const next = reminderJob({ ...event, row: { ...event.row, reminded_at } });
+      const next = isMore ? undefined : reminderJob({ ...event, row: { ...event.row, reminded_at } });
       if (next !== undefined) await tx.enqueue(next);
+      return isMore;
     });
+  }
+
+  async #notify(
+    tx: Transaction<CalendarTables>,
+    event: EventAggregate,
+    reminders: readonly DueReminder[],
+  ): Promise<void> {
+    const { tenant_id: tenantId, id, room_id, title } = event.row;
+    const recipients: string[][] = [];
+    for (const { occurrence } of reminders) {
+      recipients.push(await notifiable(new RoomStore(tx.db), event, [...busyPrincipals(event, occurrence)]));
+    }
+    await tx.emit(
+      ...reminders.flatMap((due, n) =>
+        (recipients[n] ?? []).map((principalId) => reminderEvent(event, due, principalId))
+      ),
+    );
+    await this.#deps.notify(...reminders.map(({ occurrence, minutesBefore }, n) => ({
+      tenantId,
+      principalIds: recipients[n] ?? [],
+      kind: "reminder",
+      roomId: room_id ?? undefined,
+      resource: { type: "event", id },
+      title: occurrence.patch.title ?? title,
+      data: { startAt: iso(occurrence.startAt), minutesBefore },
+    })));
   }
 }
 
-type DueReminder = { occurrence: Occurrence; minutesBefore: number };
+type DueReminder = { occurrence: Occurrence; minutesBefore: number; at: number };
 
 /** The job for what is due next, immediately if it is late; `undefined` if there is nothing. */
 export function reminderJob(event: EventParts): JobDraft | undefined {
@@ -90,15 +116,15 @@ export function reminderJob(event: EventParts): JobDraft | undefined {
   };
 }
 
-/** Reminders that became due after `reminded_at` and not after `now`. */
+/** Reminders that became due after `reminded_at` and not after `now`, in the order of their times. */
 function dueReminders(event: EventParts, now: number): DueReminder[] {
   const since = Date.parse(event.row.reminded_at);
   return minutesOf(event.row).flatMap((minutesBefore) => {
     const before = minutesBefore * MINUTE_MS;
     return startsIn(event, since + before + 1, now + before + 1)
       .filter((occurrence) => occurrence.endAt + REMINDER_TTL_MS > now)
-      .map((occurrence) => ({ occurrence, minutesBefore }));
-  }).slice(-DUE_MAX);
+      .map((occurrence) => ({ occurrence, minutesBefore, at: occurrence.startAt - before }));
+  }).sort((a, b) => a.at - b.at).slice(-DUE_MAX);
 }
 
 /** The event on the stream of a principal. */

@@ -58,20 +58,31 @@ Deno.test("a reminder is published once to the creator and the attendees, and as
   assert.deepEqual([found?.title, found?.resource], ["Stand-up", { type: "event", id }]);
 });
 
-Deno.test("all that are reminded of an event are notified at once", async () => {
+Deno.test("reminders of one time are sent in one write, ten of an event at most", async () => {
   await using fixture = await openCalendarFixture();
   const { store } = fixture.gateway.app;
-  const notified: (readonly string[])[] = [];
+  const notified: string[][] = [];
   const sender = new ReminderSender({
     store: store as unknown as ConstructorParameters<typeof ReminderSender>[0]["store"],
     clock: fixture.gateway.clock,
     notify: (...drafts) => Promise.resolve(void notified.push(drafts.flatMap(({ principalIds }) => principalIds))),
     advanceMeeting: (_tx, event) => Promise.resolve(event),
   });
-  const id = await createTomorrow(fixture);
+  const id = await createTomorrow(fixture, {
+    rrule: "FREQ=DAILY;COUNT=12",
+    reminders: [{ minutesBefore: 10 }, { minutesBefore: 60 }],
+  });
+  for (let day = 3; day < 14; day++) {
+    const occurrence = `2026-03-${String(day).padStart(2, "0")}T09:00:00`;
+    const start = { dateTime: "2026-03-02T09:00:00", timeZone: "Europe/Vienna" };
+    expectStatus(await fixture.alice.patch(`${CALENDAR}/events/${id}?scope=this&occurrence=${occurrence}`, { start }));
+  }
   fixture.gateway.clock.advance(Date.parse("2026-03-02T07:50:00Z") - fixture.gateway.clock.now());
   await sender.send("default", id);
-  assert.deepEqual(notified.map((who) => who.toSorted()), [["alice", "bob"]]);
+  assert.deepEqual(notified.map((who) => who.length), [20, 20]);
+  assert.deepEqual([...new Set(notified.flat())].sort(), ["alice", "bob"]);
+  await sender.send("default", id);
+  assert.deepEqual(notified.slice(2).flat(), []);
 });
 
 Deno.test("a series sends a reminder for each occurrence that is not cancelled or declined", async () => {
