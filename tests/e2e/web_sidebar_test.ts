@@ -5,7 +5,10 @@ import { browserTest, launchBrowser } from "../browser.ts";
 import { eventually } from "../wait.ts";
 import { openTarget } from "./target.ts";
 import { message } from "./web_round.ts";
-import { assertNoReports, sees, signIn, unreadRooms, untilGone, visit, write } from "./web_page.ts";
+import { assertNoReports, holdTimers, sees, signIn, unreadRooms, untilGone, visit, write } from "./web_page.ts";
+
+/** After so long, a page sends how far a room was read. */
+const READ_DELAY_MS = 800;
 
 /** Ids that more than one element has. */
 function repeatedIds(page: Page): Promise<unknown> {
@@ -169,17 +172,23 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
 
   await t.step("a message is marked as unread, and stays so on all devices until the room is left", async () => {
     const other = await signIn(browser, target, ada);
+    await holdTimers(other, READ_DELAY_MS);
+    let reads = 0;
+    other.on("request", (request) => void (request.url().endsWith(`/${garden.id}/read`) && reads++));
     for (const one of [other, page]) {
       await visit(one, `rooms/${garden.id}`);
       await sees(one, "Again");
     }
-    await untilGone(page.locator(".sidebar .room.unread", { hasText: "Garden" }));
+    await eventually(async () => assert.deepEqual(await unreadRooms(target, ada), []));
     await message(page, "Water them").focus();
     await page.keyboard.press("u");
     for (const one of [page, other]) {
       await one.locator(".sidebar .room.unread", { hasText: "Garden" }).waitFor();
       await one.locator(".unread-line + article", { hasText: "Water them" }).waitFor();
     }
+    // How far the other device was to say that it had read.
+    await other.evaluate("release()");
+    assert.equal(reads, 0);
     assert.deepEqual(await unreadRooms(target, ada), [garden.id]);
     await other.close();
     await visit(page, "inbox");

@@ -150,16 +150,23 @@ function sendReads(): void {
 
 /** Marks a message and those after it as unread. */
 export async function markUnread({ id, roomId }: Message): Promise<void> {
-  clearTimeout(reading.get(roomId));
-  unsentReads.delete(roomId);
+  forgetRead(roomId);
   setUnread(await post<Unread>(`v1/messages/${id}/unread`));
   if (openRoomId.peek() === roomId) keptUnreadId.value = roomId;
+}
+
+/** What is not sent yet of how far a room was read would undo that it is marked as unread. */
+function forgetRead(roomId: string): void {
+  clearTimeout(reading.get(roomId));
+  unsentReads.delete(roomId);
 }
 
 function setUnread({ roomId, lastReadSeq, unreadCount, mentionCount, lastSeq }: Unread): void {
   const room = rooms.value.get(roomId);
   if (room === undefined) return;
   const isBack = lastReadSeq < room.lastReadSeq;
+  // On another device.
+  if (isBack) forgetRead(roomId);
   if (openRoomId.peek() === roomId && (isBack || lastReadSeq > room.lastReadSeq)) {
     keptUnreadId.value = isBack ? roomId : "";
   }
