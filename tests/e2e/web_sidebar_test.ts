@@ -201,10 +201,21 @@ browserTest("the list of rooms says what is unread and what is unfinished", asyn
   });
 
   await t.step("threads are listed and replied to in place, and are marked while replies are unread", async () => {
+    // More than a page, so that the thread is on the next one.
+    let newest = question;
+    for (let n = 1; n <= 20; n++) {
+      newest = await target.call(ada, "POST", "/v1/messages", { roomId: garden.id, text: `Topic ${n}` });
+      await post("/v1/messages", { roomId: garden.id, text: "A reply", threadId: newest.id });
+    }
     await visit(page, "threads");
+    await page.getByRole("button", { name: "Show more" }).click();
     const thread = page.locator(".threads > li", { hasText: "The question" });
     await thread.getByRole("button", { name: "Reply", exact: true }).click();
     await thread.locator("textarea:focus").fill("From the list");
+    // What changes elsewhere leaves it on the screen.
+    await post("/v1/messages", { roomId: garden.id, text: "Elsewhere", threadId: newest.id });
+    await page.locator(".threads").getByText("Elsewhere").waitFor();
+    assert.equal(await thread.locator("textarea:focus").count(), 1);
     await post("/v1/messages", { roomId: plans.id, text: "Meanwhile", threadId: question.id });
     await thread.getByText("Meanwhile").waitFor();
     await threadsUnread.waitFor();

@@ -1,6 +1,6 @@
 // Lists: read when they are opened, page by page where they are long, and again after every change.
 import type { Dispatch, StateUpdater } from "preact/hooks";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { attempt, type Read, useLatest } from "../core/notice.ts";
 
 /** As in what lists of the API respond. */
@@ -36,21 +36,34 @@ export function useList<Item>(load: () => Promise<readonly Item[]>, inputs: read
   return { items: read.hasFailed.value ? undefined : items, read, act };
 }
 
-/** The first page of a list, and those after it that were asked for. */
-export function usePages<Page extends Part>(load: (cursor?: string) => Promise<Page>): Pages<Page> {
+/**
+ * The first page of a list, and those after it that were asked for. They are all read again after a change: what is read or
+ * written on the last one stays. Another `key` is another list.
+ */
+export function usePages<Page extends Part>(load: (cursor?: string) => Promise<Page>, key = ""): Pages<Page> {
   const [page, setPage] = useState<Page>();
-  const read = useLatest(() => load(), setPage);
+  const wanted = useRef({ key, items: 0 });
+  if (wanted.current.key !== key) wanted.current = { key, items: 0 };
+  const { current: list } = wanted;
+  const read = useLatest(async () => {
+    let all = await load();
+    while (all.nextCursor !== null && all.items.length < wanted.current.items) {
+      all = joined(all, await load(all.nextCursor));
+    }
+    return all;
+  }, setPage);
   const cursor = page?.nextCursor ?? undefined;
   const readOn = async (): Promise<void> => {
     const next = await load(cursor);
+    list.items = (page?.items.length ?? 0) + next.items.length;
     // What was read again meanwhile may end elsewhere.
-    setPage((shown) =>
-      shown === undefined || shown.nextCursor !== cursor
-        ? shown
-        : { ...shown, ...next, items: [...shown.items, ...next.items] }
-    );
+    setPage((shown) => shown === undefined || shown.nextCursor !== cursor ? shown : joined(shown, next));
   };
   return { page, setPage, read, more: cursor === undefined ? undefined : () => void attempt(readOn) };
+}
+
+function joined<Page extends Part>(page: Page, next: Page): Page {
+  return { ...page, ...next, items: [...page.items, ...next.items] };
 }
 
 /** The same for what is found: by a text, or what else `key` says, which may still be typed. */
@@ -58,7 +71,7 @@ export function useFound<Page extends Part>(
   key: string,
   load: (cursor?: string) => Promise<Page>,
 ): Pages<Page> {
-  const pages = usePages(load);
+  const pages = usePages(load, key);
   useEffect(() => {
     const timer = setTimeout(pages.read, key === "" ? 0 : TYPING_MS);
     return () => clearTimeout(timer);
