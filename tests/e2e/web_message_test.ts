@@ -520,7 +520,7 @@ browserTest("a reply quotes what its reader may see, focus stays in place, and t
       await page.locator(".unsent").getByRole("button", { name: "Edit" }).click();
       await untilGone(page.locator(".unsent"));
       await eventually(async () => assert.match(await composer.inputValue(), /^long long/));
-      await page.locator(".reply-bar", { hasText: "How are you?" }).getByRole("button").click();
+      await page.locator(".reply-bar", { hasText: /in reply to carol: How are you/i }).getByRole("button").click();
       await composer.fill("");
       const all = page.getByRole("button", { name: "Show all 31" });
       assert.ok(await page.locator(".sidebar .room").count() < 31);

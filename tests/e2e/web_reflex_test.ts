@@ -160,10 +160,13 @@ browserTest("what people are used to works as elsewhere", async (t) => {
       assert.equal(await composer.inputValue(), "1. one\n2. two\n\n");
       await composer.fill("");
     });
-    await t.step("an own message without any text is deleted, if its author wants that", async () => {
+    await t.step("an own message is edited, and deleted without any text, if its author wants that", async () => {
       await composer.press("ArrowUp");
       const editor = page.getByLabel("Edit message");
       await page.locator(".edit textarea:focus").waitFor();
+      await editor.fill("```\nconst x = 2;");
+      await editor.press("Enter");
+      assert.equal(await editor.inputValue(), "```\nconst x = 2;\n", "it ends a line of code here as well");
       await editor.fill("");
       await editor.press("Enter");
       await page.getByRole("dialog", { name: "Delete this message?" }).getByRole("button", { name: "Cancel" }).click();

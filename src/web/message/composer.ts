@@ -13,7 +13,7 @@ import { Icon } from "../part/icon.ts";
 import { Menu } from "../part/menu.ts";
 import { runCommand } from "./commands.ts";
 import { Completion, completionAttributes, completionKey } from "./completion.ts";
-import { formatKey, replaceText } from "./format_keys.ts";
+import { formatKey, isInCode, replaceText } from "./format_keys.ts";
 import {
   draftKey,
   drafts,
@@ -27,15 +27,13 @@ import {
 } from "./editing.ts";
 import { EmojiPicker } from "./emoji.ts";
 import { sendMessage } from "./outbox.ts";
-import { leavePane } from "./row.ts";
+import { leavePane, RepliedTo } from "./row.ts";
 import { timelineOf } from "./timeline.ts";
 import { Attachments, upload } from "./uploads.ts";
 
 const TYPING_MS = 3000;
 const LINES_MAX_PX = 220;
 const LINK = /^https?:\/\/[^\s()]+$/;
-/** Three backticks, which would begin a template for what removes comments. */
-const FENCE = /^\x60{3}/gm;
 
 type Target = { room: Room; threadId?: string };
 
@@ -92,9 +90,7 @@ function MessageForm({ room, threadId }: Target): VNode {
 
   function onKey(event: KeyboardEvent): void {
     if (completionKey(event) || formatKey(event, setText)) return;
-    const { selectionStart = 0 } = box.current ?? {};
-    const isInCode = (text.slice(0, selectionStart).match(FENCE)?.length ?? 0) % 2 === 1;
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !isInCode) {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && !isInCode(event)) {
       event.preventDefault();
       send();
     } else if (event.key === "ArrowUp" && text === "") editLast(event, room, threadId);
@@ -204,11 +200,12 @@ function ThreadDraft({ roomId }: { roomId: string }): VNode | null {
 }
 
 function ReplyBar({ room, id }: { room: Room; id: string }): VNode {
-  const message = timelineOf(room.id).state.value.items.find((one) => one.id === id);
   return html`
-    <div class="reply-bar"><${Icon} name="reply" /><span dir="auto">${message?.text ?? "a message"}</span>
-      <button type="button" class="plain" aria-label="Do not reply" onClick=${() =>
-        setReply(room.id, undefined)}><${Icon} name="close" /></button>
+    <div class="reply-bar">
+      <${Icon} name="reply" />
+      <${RepliedTo} key=${id} reply=${{ roomId: room.id, threadId: null, replyToId: id }} />
+      <button type="button" class="plain" aria-label="Do not reply"
+        onClick=${() => setReply(room.id, undefined)}><${Icon} name="close" /></button>
     </div>
   `;
 }

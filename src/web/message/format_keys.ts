@@ -2,6 +2,8 @@
 // line continues a list or a quote, and ends it where nothing was written in it.
 
 const SIGNS: Readonly<Record<string, string>> = { b: "**", i: "_", e: "`", X: "~~" };
+/** Three backticks, which would begin a template for what removes comments. */
+const FENCE = /^\x60{3}/gm;
 const ITEM = /^( *)([-*>]|(\d{1,9})\.) /;
 
 /** Handles a key; returns whether it did. What is formatted already becomes plain again. */
@@ -20,6 +22,12 @@ export function formatKey(event: KeyboardEvent, onChange: (text: string) => void
   const at = isMarked ? start : from + sign.length;
   box.setSelectionRange(at, at + to - from);
   return true;
+}
+
+/** Whether the cursor is in a block of code, where Enter begins a line. */
+export function isInCode({ target }: Event): boolean {
+  const { value, selectionStart } = target as HTMLTextAreaElement;
+  return (value.slice(0, selectionStart).match(FENCE)?.length ?? 0) % 2 === 1;
 }
 
 function continueList(event: KeyboardEvent, onChange: (text: string) => void): boolean {

@@ -8,6 +8,9 @@ import { myId } from "../core/session.ts";
 import { plainText } from "./plain_text.ts";
 import { findBeside } from "./timeline.ts";
 
+/** A message that replies to another one. */
+export type Reply = Pick<Message, "roomId" | "threadId" | "replyToId">;
+
 const READ_MAX = 500;
 const TEXT_MAX = 200;
 
@@ -17,15 +20,15 @@ const requested = new Set<string>();
 let isReading = false;
 
 /** The message that another one replies to; `undefined` until it is read, and if the caller cannot see it. */
-export function repliedTo(message: Message): Message | undefined {
-  const id = message.replyToId ?? "";
-  return findBeside(message, id) ?? read.value.get(id) ?? undefined;
+export function repliedTo(reply: Reply): Message | undefined {
+  const id = reply.replyToId ?? "";
+  return findBeside(reply, id) ?? read.value.get(id) ?? undefined;
 }
 
 /** Reads the message that another one replies to, unless it is known. */
-export function requestRepliedTo(message: Message): void {
-  const id = message.replyToId ?? "";
-  if (findBeside(message, id) === undefined) requestMessage(id);
+export function requestRepliedTo(reply: Reply): void {
+  const id = reply.replyToId ?? "";
+  if (findBeside(reply, id) === undefined) requestMessage(id);
 }
 
 /** A message that was requested; `undefined` until it is read, and if the caller cannot see it. */

@@ -19,10 +19,10 @@ import { confirmDelete, messageMenu, toggleReaction } from "./actions.ts";
 import { drafts, editedId, editKey, setDraft, setReply } from "./editing.ts";
 import { EmojiPicker, recentEmoji } from "./emoji.ts";
 import { Files } from "./files.ts";
-import { formatKey } from "./format_keys.ts";
+import { formatKey, isInCode } from "./format_keys.ts";
 import { markdown, mentionNames } from "./markdown.ts";
 import { isSentNaming } from "./outbox.ts";
-import { lineOf, repliedTo, requestRepliedTo } from "./quotes.ts";
+import { lineOf, repliedTo, type Reply, requestRepliedTo } from "./quotes.ts";
 
 const Absent = later(() => import("./absent.ts"));
 const Elements = later(() => import("./elements.ts"));
@@ -133,13 +133,20 @@ const Text = memo(
 /** What the message replies to, in one line of plain text, if the caller can see it. */
 function ReplyLine({ message }: { message: Message }): VNode {
   const open = (): void => go(["rooms", message.roomId], { message: message.replyToId ?? "" });
-  const quoted = useComputed(() => repliedTo(message)).value;
-  useEffect(() => requestRepliedTo(message), [quoted]);
   return html`
-    <button type="button" class="plain reply-line" onClick=${open}><${Icon} name="reply" /><span
-      class="clip">in reply to ${quoted === undefined
-        ? "a message"
-        : html`<b dir="auto">${nameOf(quoted.senderId)}</b>: <bdi>${lineOf(quoted)}</bdi>`}</span></button>
+    <button type="button" class="plain reply-line"
+      onClick=${open}><${Icon} name="reply" /><${RepliedTo} reply=${message} /></button>
+  `;
+}
+
+/** Also of a message that is being written. */
+export function RepliedTo({ reply }: { reply: Reply }): VNode {
+  const quoted = useComputed(() => repliedTo(reply)).value;
+  useEffect(() => requestRepliedTo(reply), [quoted]);
+  return html`
+    <span class="clip">in reply to ${quoted === undefined
+      ? "a message"
+      : html`<b dir="auto">${nameOf(quoted.senderId)}</b>: <bdi>${lineOf(quoted)}</bdi>`}</span>
   `;
 }
 
@@ -251,7 +258,7 @@ function Editor({ message }: { message: Message }): VNode {
           }
           if (
             formatKey(event, (text) => setDraft(key, text)) || event.key !== "Enter" || event.shiftKey ||
-            event.isComposing
+            event.isComposing || isInCode(event)
           ) return;
           event.preventDefault();
           void save();

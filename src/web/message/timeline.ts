@@ -35,7 +35,10 @@ export function timelineOf(roomId: string, threadId?: string): Timeline {
 }
 
 /** A message beside another one, if it is shown there. */
-export function findBeside({ roomId, threadId }: Message, id: string): Message | undefined {
+export function findBeside(
+  { roomId, threadId }: Pick<Message, "roomId" | "threadId">,
+  id: string,
+): Message | undefined {
   return timelines.get(threadId ?? roomId)?.state.value.items.find((one) => one.id === id);
 }
 
