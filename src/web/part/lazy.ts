@@ -2,6 +2,7 @@
 import { type ComponentType, h, type VNode } from "preact";
 import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { capitalized } from "../core/format.ts";
 import { html } from "../core/html.ts";
 import { connection } from "../core/live.ts";
 import type { Room } from "../core/resources.ts";
@@ -73,13 +74,13 @@ export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
     // Again with the next connection: it may have been loaded without one.
   }, [name, connection.value === "connected"]);
   // On a narrow screen, its link is the way back; a room has a head of its own.
-  const head = room === undefined ? html`<${PlaceHead} title="Page" />` : null;
+  const head = room === undefined ? html`<${PlaceHead} title=${isView(name) ? capitalized(name) : "Page"} />` : null;
   if (!isView(name)) return html`${head}<p class="empty">This page does not exist.</p>`;
   if (isFailed) {
     return html`${head}<p class="empty">This page could not be loaded. <button type="button" onClick=${() =>
       location.reload()}>Reload</button></p>`;
   }
-  return view?.name === name ? h(view.component, { room, key: room?.id }) : html`<p class="empty">Loading…</p>`;
+  return view?.name === name ? h(view.component, { room, key: room?.id }) : html`${head}<p class="empty">Loading…</p>`;
 }
 
 /** A part of a page that is loaded when it is first needed. A pane has a name: without it there would be nothing to see. */

@@ -9,6 +9,7 @@ import { readMembers, readPeople } from "../core/people.ts";
 import { go } from "../core/route.ts";
 import type { Page, Principal, Room } from "../core/resources.ts";
 import { isGuest, myId } from "../core/session.ts";
+import { markdownLine } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, DialogForm, Heading, openDialog } from "../part/dialog.ts";
 import { useFound } from "../part/list.ts";
@@ -162,11 +163,9 @@ function Browser(): VNode {
             key=${room.id}><div><b dir="auto"># ${room.name}</b><small class="dim">${count(
               room.memberCount,
               "member",
-            )}${room.topic === null
-              ? ""
-              : ` · ${room.topic}`}</small></div><button type="button" class=${room.myRole === null
-              ? "primary"
-              : ""} onClick=${() =>
+            )}${room.topic === null ? "" : html`
+              · <span dir="auto">${markdownLine(room.topic)}</span>
+            `}</small></div><button type="button" class=${room.myRole === null ? "primary" : ""} onClick=${() =>
               void attempt(async () => {
                 if (room.myRole === null) await joinRoom(room.id);
                 else go(["rooms", room.id]);
