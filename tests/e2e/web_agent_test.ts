@@ -32,7 +32,9 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
     await page.reload();
     await page.locator(".approval", { hasText: "Water the plants" }).waitFor();
     await page.locator(".run .text", { hasText: "I will" }).waitFor();
-    await page.getByRole("button", { name: "Approve" }).click();
+    await page.getByRole("button", { name: "Approve" }).focus();
+    await page.keyboard.press("Enter");
+    await page.locator(".chat .composer textarea:focus").waitFor();
     await sees(page, "The task is on your board.");
     await eventually(async () => {
       const { items } = await target.call(token, "GET", `/v1/collaboration/tasks?roomId=${room.id}`);
@@ -70,7 +72,12 @@ browserTest("an agent streams its answer, asks for an approval, and can be stopp
     await write(page, "@gardener talk forever", ".pane");
     await page.locator(".pane .run .text", { hasText: "I will" }).waitFor();
     assert.equal(await page.locator(".chat .run").count(), 0);
-    await page.getByRole("button", { name: "Stop" }).click();
+    // Its steps say so as well while they are open.
+    await page.getByRole("button", { name: "steps" }).click();
+    await page.getByRole("dialog").getByText(/^is working, /).waitFor();
+    await page.locator(".pane .run button", { hasText: "Stop" }).dispatchEvent("click");
+    await page.getByRole("dialog").getByText(/^cancelled, /).waitFor();
+    await page.keyboard.press("Escape");
     await untilGone(page.locator(".run"));
   });
   await t.step("an administrator adds a provider of models and an MCP server, which are tested", async () => {

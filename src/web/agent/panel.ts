@@ -1,12 +1,12 @@
 // Agents at work below the conversation, or below the thread in which they were asked: their words as they come, what they
 // wait for, and a button to stop them.
 import type { VNode } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { post } from "../core/api.ts";
 import { fullTimeOf } from "../core/format.ts";
 import { classes, html } from "../core/html.ts";
-import { generation } from "../core/live.ts";
-import { attempt } from "../core/notice.ts";
+import { generation, useLive } from "../core/live.ts";
+import { attempt, useLatest } from "../core/notice.ts";
 import { nameOf } from "../core/people.ts";
 import type { Room } from "../core/resources.ts";
 import { route } from "../core/route.ts";
@@ -14,6 +14,7 @@ import { markdown } from "../message/markdown.ts";
 import { Avatar } from "../part/avatar.ts";
 import { closeDialog, Heading, openDialog } from "../part/dialog.ts";
 import { LineForm } from "../part/line_form.ts";
+import { Placeholder } from "../part/place.ts";
 import { readableId } from "../room/names.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { type Approval, approvals, openRuns, readRun, type Run, runs, type Step, texts } from "./runs.ts";
@@ -63,24 +64,39 @@ function ApprovalCard({ approval }: { approval: Approval }): VNode {
   const [isRemembered, setRemembered] = useState(false);
   const { id, tool, reason, roomId, targetRoomId, readerIds } = approval;
   const target = targetRoomId === roomId ? undefined : rooms.value.get(targetRoomId);
-  const decide = (decision: string): void => {
+  const isDeciding = useRef(false);
+  const card = useRef<HTMLDivElement>(null);
+  const decide = async (decision: string): Promise<void> => {
+    // A second time would be refused.
+    if (isDeciding.current) return;
+    isDeciding.current = true;
     const remember = isRemembered ? "room" : "once";
-    void attempt(() => post(`v1/collaboration/ai/approvals/${id}/decision`, { decision, remember }));
+    await attempt(() => post(`v1/collaboration/ai/approvals/${id}/decision`, { decision, remember }));
+    isDeciding.current = false;
   };
+  // Its button may have the focus when it is removed; on a touch screen, the composer would open a keyboard.
+  useLayoutEffect(() => {
+    const { current } = card;
+    const composer = current?.closest(".chat, .pane")?.querySelector<HTMLElement>(".composer textarea");
+    return () => {
+      if (current?.contains(document.activeElement) && matchMedia("(pointer: fine)").matches) composer?.focus();
+    };
+  }, []);
   return html`
-    <div class="approval"><p><b>${tool}</b>${targetRoomId === roomId ? "" : " in "}${targetRoomId === roomId
-      ? null
-      : html`<b dir="auto">${
-        target === undefined ? "another room" : roomName(target)
-      }</b>`} <span class="dim">${reason}</span></p>
+    <div class="approval"
+      ref=${card}><p><b>${tool}</b>${targetRoomId === roomId ? "" : " in "}${targetRoomId === roomId
+        ? null
+        : html`<b dir="auto">${
+          target === undefined ? "another room" : roomName(target)
+        }</b>`} <span class="dim">${reason}</span></p>
       ${readerIds.length === 0
         ? null
         : html`<p>Will be read by ${
           readerIds.map((reader, at) => html`${at === 0 ? "" : ", "}<b key=${reader} dir="auto">${nameOf(reader)}</b>`)
         }</p>`}
       <${Arguments} input=${approval.input} />
-      <p class="row"><button type="button" class="primary" onClick=${() => decide("approve")}>Approve</button>
-        <button type="button" onClick=${() => decide("deny")}>Deny</button>
+      <p class="row"><button type="button" class="primary" onClick=${() => void decide("approve")}>Approve</button>
+        <button type="button" onClick=${() => void decide("deny")}>Deny</button>
         <label class="row"><input type="checkbox" checked=${isRemembered} onChange=${() =>
           setRemembered(!isRemembered)} /> Do not ask again here for 30 days</label></p></div>
   `;
@@ -125,17 +141,23 @@ function openTrace(id: string): void {
   );
 }
 
+/** What a run has done so far, and does meanwhile. */
 function Trace({ id }: { id: string }): VNode {
   const [run, setRun] = useState<Run & { steps: Step[] }>();
-  useEffect(() => void attempt(async () => setRun(await readRun(id))), [id]);
+  const read = useLatest(() => readRun(id), setRun);
+  useLive(read, ({ type, data }) => (type === "run.step" ? data.runId : data?.run?.id) === id, [id]);
   return html`
     <${Heading} title="Steps of the agent" onClose=${closeDialog} />
-    ${run === undefined ? null : html`
-      <p class="dim">${run.status}, ${run.model ?? "no model yet"}, ${fullTimeOf(run.createdAt)}, ${run.usage
-        .inputTokens.toLocaleString()} tokens in,
-        ${" "}${run.usage.outputTokens.toLocaleString()} out, cost ${(run.usage.costMicros / 1e6).toFixed(
-          4,
-        )}${run.error === null ? "" : `, ${run.error.detail}`}</p>
+    ${run === undefined ? html`<${Placeholder} read=${read} />` : html`
+      <p class="dim">${[
+        WORDS[run.status] ?? run.status,
+        run.model ?? "no model yet",
+        fullTimeOf(run.createdAt),
+        `${run.usage.inputTokens.toLocaleString()} tokens in`,
+        `${run.usage.outputTokens.toLocaleString()} out`,
+        `cost ${(run.usage.costMicros / 1e6).toFixed(4)}`,
+        ...run.error === null ? [] : [run.error.detail],
+      ].join(", ")}</p>
       <ol class="steps">${run.steps.map((one, at) =>
         html`<li key=${at}><b>${one.tool ?? one.kind}</b> <span class="tag">${one.status}</span>
         ${
