@@ -124,6 +124,7 @@ export const SCRIPTS: Sources = {
   "notification/words.ts": () => import("@/web/notification/words.ts", { with: { type: "text" } }),
   "part/avatar.ts": () => import("@/web/part/avatar.ts", { with: { type: "text" } }),
   "part/banner.ts": () => import("@/web/part/banner.ts", { with: { type: "text" } }),
+  "part/cards_page.ts": () => import("@/web/part/cards_page.ts", { with: { type: "text" } }),
   "part/dialog.ts": () => import("@/web/part/dialog.ts", { with: { type: "text" } }),
   "part/download.ts": () => import("@/web/part/download.ts", { with: { type: "text" } }),
   "part/help.ts": () => import("@/web/part/help.ts", { with: { type: "text" } }),

@@ -8,10 +8,10 @@ import { attempt, notify } from "../core/notice.ts";
 import { addPeople, nameOf } from "../core/people.ts";
 import type { Message, Page, Person } from "../core/resources.ts";
 import { hrefOf, route } from "../core/route.ts";
+import { CardsPage } from "../part/cards_page.ts";
 import { DialogForm, openDialog } from "../part/dialog.ts";
 import { Icon } from "../part/icon.ts";
 import { usePages } from "../part/list.ts";
-import { PlaceHead, Placeholder } from "../part/place.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { markdown, mentionNames } from "./markdown.ts";
 import { lineOf } from "./quotes.ts";
@@ -81,28 +81,18 @@ function SavedList({ state }: { state: Saved["state"] }): VNode {
     return found;
   });
   useLive(read, ({ type }) => type.startsWith("saved_message.") || /^message\.(?:updated|deleted|expired)$/.test(type));
-  const tab = (name: Saved["state"], label: string): VNode =>
-    html`
-      <a href=${hrefOf(["later"], name === "done" ? { state: name } : {})} class=${name === state ? "open" : ""}
-        aria-current=${name === state ? "page" : undefined}>${label}</a>
-    `;
   return html`
-    <${PlaceHead} title="Later">
-      <nav class="tabs" aria-label="Saved messages">${tab("open", "To do")}${tab("done", "Done")}</nav>
-      <//>
-      <div class="body">
-        <div class="narrow">
-      ${more !== undefined
-        ? null
-        : html`<${Placeholder} items=${page?.items} read=${read} text=${
-          state === "done" ? "Nothing is done yet." : "Nothing is saved. Save a message from its menu, or by the key S."
-        } />`}
+    <${CardsPage} title="Later" label="Saved messages" openTab=${state === "done" ? 1 : 0} tabs=${[
+      ["To do", hrefOf(["later"])],
+      ["Done", hrefOf(["later"], { state: "done" })],
+    ]} items=${page?.items}
+      read=${read} more=${more} text=${state === "done"
+        ? "Nothing is done yet."
+        : "Nothing is saved. Save a message from its menu, or by the key S."}>
       <ul class="cards">${(page?.items ?? []).map((saved) =>
         html`<${Card} key=${saved.messageId} saved=${saved} />`
       )}</ul>
-      ${more === undefined ? null : html`<button type="button" onClick=${more}>Show more</button>`}
-        </div>
-      </div>
+      <//>
   `;
 }
 

@@ -10,8 +10,8 @@ import { addPeople } from "../core/people.ts";
 import type { LiveEvent, Message, Page, Person, Room } from "../core/resources.ts";
 import { hrefOf, route } from "../core/route.ts";
 import { hasUnreadThreads } from "../notification/inbox_state.ts";
+import { CardsPage } from "../part/cards_page.ts";
 import { usePages } from "../part/list.ts";
-import { PlaceHead, Placeholder } from "../part/place.ts";
 import { canWrite, roomName, rooms } from "../room/rooms.ts";
 import { RoomIcon } from "../room/sidebar.ts";
 import { Composer } from "./composer.ts";
@@ -46,32 +46,18 @@ function ThreadList({ isUnread }: { isUnread: boolean }): VNode {
   const shown = useRef(new Set<string>());
   shown.current = new Set(threads.flatMap(({ root, replies }) => [root, ...replies].map(({ id }) => id)));
   useLive(read, (event) => event.type.startsWith("read.") || isAbout(event, shown.current));
-  const tab = (isOfUnread: boolean, label: string): VNode =>
-    html`
-      <a href=${hrefOf(["threads"], isOfUnread ? { unread: "" } : {})} class=${classes(
-        isOfUnread === isUnread && "open",
-      )}
-        aria-current=${isOfUnread === isUnread ? "page" : undefined}>${label}</a>
-    `;
   return html`
-    <${PlaceHead} title="Threads">
-      <nav class="tabs" aria-label="Threads">${tab(false, "All")}${tab(true, "Unread")}</nav>
+    <${CardsPage} title="Threads" label="Threads" openTab=${isUnread ? 1 : 0} tabs=${[
+      ["All", hrefOf(["threads"])],
+      ["Unread", hrefOf(["threads"], { unread: "" })],
+    ]} items=${page?.items} read=${read}
+      more=${more} text=${isUnread
+        ? "You have read all replies."
+        : "Threads that you start, reply in, are mentioned in or follow are listed here."}>
+      <ul class="cards threads">${threads.map((thread) =>
+        html`<${ThreadCard} key=${thread.root.id} thread=${thread} room=${rooms.value.get(thread.root.roomId)} />`
+      )}</ul>
       <//>
-      <div class="body">
-        <div class="narrow">
-        ${more !== undefined
-          ? null
-          : html`<${Placeholder} items=${page?.items} read=${read} text=${
-            isUnread
-              ? "You have read all replies."
-              : "Threads that you start, reply in, are mentioned in or follow are listed here."
-          } />`}
-        <ul class="cards threads">${threads.map((thread) =>
-          html`<${ThreadCard} key=${thread.root.id} thread=${thread} room=${rooms.value.get(thread.root.roomId)} />`
-        )}</ul>
-        ${more === undefined ? null : html`<button type="button" onClick=${more}>Show more</button>`}
-      </div>
-      </div>
   `;
 }
 
