@@ -219,8 +219,9 @@ function mount(endpoints: readonly Endpoint[], meters: Meters): App {
       return endpoint.handle(context, req.param());
     });
   }
-  const nearestRoutes = createNearestRoutes(endpoints);
+  let nearestRoutes: ReturnType<typeof createNearestRoutes> | undefined;
   app.notFound(({ env }) => {
+    nearestRoutes ??= createNearestRoutes(endpoints);
     const near = nearestRoutes(env.path);
     const remedy = near.length === 0 ? "; see /docs for all endpoints" : `; did you mean ${near.join(" or ")}?`;
     // Often a variable of a script that is not set.

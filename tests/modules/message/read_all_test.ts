@@ -31,32 +31,32 @@ testOnEngines(
     await using gateway = await openGateway(environment);
     const { alice, bob, carol } = await createCallers(gateway, "alice", "bob", "carol");
     const rooms: string[] = [];
-    for (let n = 0; n < 205; n++) rooms.push(await createRoom(alice, ["bob", "carol"]));
-    const quiet = rooms.splice(200);
+    for (let n = 0; n < 106; n++) rooms.push(await createRoom(alice, ["bob", "carol"]));
+    const quiet = rooms.splice(101);
     for (const roomId of rooms) await sendMessage(alice, roomId, "bob?", { mentions: { principalIds: ["bob"] } });
     await createRoom(alice, ["carol"]);
     await gateway.runJobs();
     const { cursor } = ok(await bob.get("/v1/collaboration/sync"));
-    const transactions = new Set<number>();
+    const transactions: number[] = [];
     const { onCommit } = gateway.app.store;
     gateway.app.store.onCommit = (committed) => {
       const count = committed.events.filter(({ type }) => type === "read.updated").length;
-      if (count > 0) transactions.add(count);
+      if (count > 0) transactions.push(count);
       onCommit(committed);
     };
-    assert.deepEqual(ok(await bob.post("/v1/collaboration/unreads/read")), { roomCount: 200 });
-    assert.deepEqual([...transactions], [100]);
+    assert.deepEqual(ok(await bob.post("/v1/collaboration/unreads/read")), { roomCount: 101 });
+    assert.deepEqual(transactions, [100, 1]);
     const { items } = ok(await bob.get("/v1/collaboration/unreads"));
-    assert.equal(items.length, 205);
+    assert.equal(items.length, 106);
     for (const { unreadCount, mentionCount, lastReadSeq, lastSeq } of items) {
       assert.deepEqual([unreadCount, mentionCount, lastReadSeq], [0, 0, lastSeq]);
     }
     assert.equal(ok(await bob.get("/v1/collaboration/notifications?unread=true&kind=mention")).items.length, 0);
-    assert.equal(ok(await bob.get("/v1/collaboration/notifications")).unreadCount, 205);
+    assert.equal(ok(await bob.get("/v1/collaboration/notifications")).unreadCount, 106);
     const told = ok(await bob.get(`/v1/collaboration/sync?since=${encodeURIComponent(cursor)}`));
     assert.deepEqual(told.unreads.map((one: { roomId: string }) => one.roomId).sort(), [...rooms].sort());
     const others = ok(await carol.get("/v1/collaboration/unreads")).items;
-    assert.equal(others.filter((one: { unreadCount: number }) => one.unreadCount === 1).length, 200);
+    assert.equal(others.filter((one: { unreadCount: number }) => one.unreadCount === 1).length, 101);
     assert.deepEqual(ok(await bob.post("/v1/collaboration/unreads/read")), { roomCount: 0 });
     assert.equal(quiet.length, 5);
   },
