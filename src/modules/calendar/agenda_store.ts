@@ -133,12 +133,12 @@ export class AgendaStore {
   }
 
   #within(tenantId: string, { from, to }: TimeRange) {
-    return this.#db.selectFrom("calendar_event").select(SUMMARY_COLUMNS).where(
-      "calendar_event.tenant_id",
-      "=",
-      tenantId,
-    )
-      .where("calendar_event.from_at", "<", to).where(endsAt, ">=", from);
+    return this.#db.selectFrom("calendar_event").select(SUMMARY_COLUMNS)
+      .where("calendar_event.tenant_id", "=", tenantId).where("calendar_event.from_at", "<", to).where(
+        endsAt,
+        ">=",
+        from,
+      );
   }
 
   /** The same that one of these principals attends, each looked up by its id. */

@@ -1,6 +1,13 @@
 // SQL of documents, their tree, and the readers of private ones.
 import { type Kysely, sql, type SqlBool } from "kysely";
-import { containsText, inList, isSmallResult, selectRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import {
+  containsText,
+  inList,
+  isSmallResult,
+  orderedAfter,
+  selectRows,
+  tenantIsUnindexed,
+} from "@/ports/sql/filters.ts";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
 import { isInVisibleRoom, type Reader, visibleRoomIds } from "@/modules/room/mod.ts";
 import { deleteSome } from "@/ports/sql/deletion.ts";
@@ -104,13 +111,7 @@ export class DocumentStore {
     if (q !== undefined) query = query.where(containsText("document.title", q));
     const column = COLUMNS[sort.replace("-", "") as keyof typeof COLUMNS]; // a sort is a key of COLUMNS, or one with a minus
     const direction = sort.startsWith("-") ? "desc" : "asc";
-    if (after !== undefined) {
-      const [key, id] = [String(after[0]), String(after[1])];
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple(column, "document.id"), direction === "desc" ? "<" : ">", tuple(key, id))
-      );
-    }
-    return await query.orderBy(column, direction).orderBy("document.id", direction).limit(limit).execute();
+    return await orderedAfter(query, [column, "document.id"], after, direction).limit(limit).execute();
   }
 
   /** With deleted ones. */

@@ -2,7 +2,7 @@
 import { type Kysely, sql, type SqlBool } from "kysely";
 import type { Reader } from "@/modules/room/mod.ts";
 import { deleteSome } from "@/ports/sql/deletion.ts";
-import { inList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { inList, orderedAfter, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "./tables.ts";
 
@@ -29,12 +29,8 @@ export class MeetingStore {
 
   /** Locks the row until the transaction ends, and reads it under the lock. */
   lock(tenantId: string, id: string): Promise<MeetingRow | undefined> {
-    return this.#db.updateTable("meeting").set((eb) => ({ version: eb.ref("version") })).where(
-      "tenant_id",
-      "=",
-      tenantId,
-    )
-      .where("id", "=", id).returningAll().executeTakeFirst();
+    return this.#db.updateTable("meeting").set((eb) => ({ version: eb.ref("version") }))
+      .where("tenant_id", "=", tenantId).where("id", "=", id).returningAll().executeTakeFirst();
   }
 
   findOpen(tenantId: string, roomId: string): Promise<MeetingRow | undefined> {
@@ -171,14 +167,9 @@ export class MeetingStore {
     after: { startMs: number; id: string } | undefined,
     limit: number,
   ): Promise<SegmentRow[]> {
-    let query = this.#db.selectFrom("meeting_segment").selectAll().where("tenant_id", "=", tenantId)
+    const segments = this.#db.selectFrom("meeting_segment").selectAll().where("tenant_id", "=", tenantId)
       .where("meeting_id", "=", meetingId);
-    if (after !== undefined) {
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple("start_ms", "id"), ">", tuple(after.startMs, after.id))
-      );
-    }
-    return query.orderBy("start_ms").orderBy("id").limit(limit).execute();
+    return orderedAfter(segments, ["start_ms", "id"], after && [after.startMs, after.id]).limit(limit).execute();
   }
 
   async idsIn(tenantId: string, roomId: string, limit: number): Promise<string[]> {

@@ -5,7 +5,14 @@ import { queryInChunks, type RowSelection } from "@/core/page.ts";
 import { compareText } from "@/core/text/text.ts";
 import { isInVisibleRoom, type Reader, type RoomTables } from "@/modules/room/mod.ts";
 import type { MessageTables } from "@/modules/message/mod.ts";
-import { containsText, equalsUnindexed, inJsonList, lastIdOfSlice, selectRows } from "@/ports/sql/filters.ts";
+import {
+  containsText,
+  equalsUnindexed,
+  inJsonList,
+  lastIdOfSlice,
+  orderedAfter,
+  selectRows,
+} from "@/ports/sql/filters.ts";
 import { dialectOf, type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Memory, ScopeType } from "./schema.ts";
 
@@ -284,9 +291,8 @@ export class MemoryStore {
   /** Ids of facts with a source in a room, after `after`. */
   async idsBySourceRoom(tenantId: string, roomId: string, after: string, limit: number): Promise<string[]> {
     const rows = await this.#db.selectFrom("memory_source").select("memory_id").distinct()
-      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).where("memory_id", ">", after).orderBy(
-        "memory_id",
-      ).limit(limit).execute();
+      .where("tenant_id", "=", tenantId).where("room_id", "=", roomId).where("memory_id", ">", after)
+      .orderBy("memory_id").limit(limit).execute();
     return rows.map(({ memory_id }) => memory_id);
   }
 
@@ -328,14 +334,10 @@ export class MemoryStore {
 
   /** Facts of all tenants that have expired, after one of them. */
   async expired(now: string, after: ExpiredFact | undefined, limit: number): Promise<ExpiredFact[]> {
-    let query = this.#db.selectFrom("memory").select(["tenant_id", "id", "expires_at"]).where("expires_at", "<=", now)
+    const facts = this.#db.selectFrom("memory").select(["tenant_id", "id", "expires_at"]).where("expires_at", "<=", now)
       .where("status", "<>", sql.lit("forgotten"));
-    if (after !== undefined) {
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple("expires_at", "id"), ">", tuple(after.expires_at, after.id))
-      );
-    }
-    return await query.$narrowType<ExpiredFact>().orderBy("expires_at").orderBy("id").limit(limit).execute();
+    return await orderedAfter(facts, ["expires_at", "id"], after && [after.expires_at, after.id])
+      .$narrowType<ExpiredFact>().limit(limit).execute();
   }
 
   /** Deletes tombstones of all tenants that are older than `before`. */

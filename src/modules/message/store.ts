@@ -4,7 +4,7 @@ import type { PrincipalKind } from "@/core/actor.ts";
 import type { CursorKey } from "@/core/page.ts";
 import { compareText } from "@/core/text/text.ts";
 import { deleteSome } from "@/ports/sql/deletion.ts";
-import { inJsonList, inList, jsonRows, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { inJsonList, inList, jsonRows, orderedAfter, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { type Param, prepared } from "@/ports/sql/prepared.ts";
 import type { Dialect } from "@/ports/store.ts";
 import type { FileTables } from "@/modules/file/mod.ts";
@@ -307,8 +307,7 @@ export class MessageStore {
     let query = this.#db.selectFrom("reaction").select(["key", "principal_id", "created_at"])
       .where("tenant_id", "=", tenantId).where("message_id", "=", messageId);
     if (key !== undefined) query = query.where("key", "=", key);
-    if (after !== undefined) query = query.where(sql<boolean>`(created_at, key, principal_id) > (${sql.join(after)})`);
-    return query.orderBy("created_at").orderBy("key").orderBy("principal_id").limit(limit).execute();
+    return orderedAfter(query, ["created_at", "key", "principal_id"], after).limit(limit).execute();
   }
 
   /** Adds a reaction; returns whether it is new. */

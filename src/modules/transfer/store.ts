@@ -2,6 +2,7 @@
 import { type Kysely, sql, type SqlBool } from "kysely";
 import { queryInChunks } from "@/core/page.ts";
 import { deleteSome } from "@/ports/sql/deletion.ts";
+import { orderedAfter } from "@/ports/sql/filters.ts";
 import type { ImportHistoryRow, LineRow, TransferTables } from "./tables.ts";
 
 export type { ExportRow, ImportRow, LineRow, TransferTables } from "./tables.ts";
@@ -99,12 +100,10 @@ export class TransferStore {
     after: Pick<LineRow, "room_key" | "at" | "line">,
     limit: number,
   ): Promise<LineRow[]> {
-    return this.#db.selectFrom("transfer_line").selectAll().where("tenant_id", "=", tenantId)
-      .where("import_id", "=", importId)
-      .where(({ eb, refTuple, tuple }) =>
-        eb(refTuple("room_key", "at", "line"), ">", tuple(after.room_key, after.at, after.line))
-      )
-      .orderBy("room_key").orderBy("at").orderBy("line").limit(limit).execute();
+    const lines = this.#db.selectFrom("transfer_line").selectAll().where("tenant_id", "=", tenantId)
+      .where("import_id", "=", importId);
+    return orderedAfter(lines, ["room_key", "at", "line"], [after.room_key, after.at, after.line]).limit(limit)
+      .execute();
   }
 
   /** When a principal last asked for a copy of its data that did not fail. */

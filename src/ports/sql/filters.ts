@@ -52,6 +52,20 @@ export function tenantIsUnindexed(tenantId: string, column = "tenant_id"): RawBu
   return equalsUnindexed(column, tenantId);
 }
 
+/** A query in the order of these columns, after a position in it if there is one. */
+export function orderedAfter<Database, Table extends keyof Database, Row>(
+  query: SelectQueryBuilder<Database, Table, Row>,
+  columns: readonly string[],
+  after: readonly unknown[] | undefined,
+  direction: "asc" | "desc" = "asc",
+): SelectQueryBuilder<Database, Table, Row> {
+  const refs = columns.map((column) => sql.ref(column));
+  const ordered = refs.reduce((some, ref) => some.orderBy(ref, direction), query);
+  if (after === undefined) return ordered;
+  const isBeyond = direction === "asc" ? sql`>` : sql`<`;
+  return ordered.where(sql<SqlBool>`(${sql.join(refs)}) ${isBeyond} (${sql.join(after)})`);
+}
+
 /** Selected rows of a query over one table with `tenant_id` and `id`. */
 export async function selectRows<Database, Table extends keyof Database, Row>(
   query: SelectQueryBuilder<Database, Table, Row>,

@@ -2,7 +2,7 @@
 import { type Kysely, type RawBuilder, sql, type SqlBool } from "kysely";
 import type { Used } from "@/modules/ai/mod.ts";
 import type { MessageTables } from "@/modules/message/mod.ts";
-import { tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { orderedAfter, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { AgentTables, RunRow, SentRow, StepRow } from "../tables.ts";
 import type { RunStatus } from "./schema.ts";
 
@@ -232,14 +232,10 @@ export class RunStore {
 
   /** Some of the runs of all tenants that ended before, after one of them, and whose texts are stored. */
   async withTextsBefore(at: string, after: FinishedRun | undefined, limit: number): Promise<FinishedRun[]> {
-    let query = this.#db.selectFrom("agent_run").select(["id", "tenant_id", "room_id", "finished_at"])
+    const texts = this.#db.selectFrom("agent_run").select(["id", "tenant_id", "room_id", "finished_at"])
       .where("is_trimmed", "=", 0).where("finished_at", "is not", null).where("finished_at", "<", at);
-    if (after !== undefined) {
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple("finished_at", "id"), ">", tuple(after.finished_at, after.id))
-      );
-    }
-    return await query.$narrowType<FinishedRun>().orderBy("finished_at").orderBy("id").limit(limit).execute();
+    return await orderedAfter(texts, ["finished_at", "id"], after && [after.finished_at, after.id])
+      .$narrowType<FinishedRun>().limit(limit).execute();
   }
 
   /** Removes the texts of runs. */
@@ -248,12 +244,8 @@ export class RunStore {
     const nothing = { text: null, calls_json: null, input: null, result: null };
     await this.#db.updateTable("agent_step").set(nothing).where("run_id", "in", ids).execute();
     await this.#db.updateTable("agent_approval").set({ input: "", comment: null }).where("run_id", "in", ids).execute();
-    await this.#db.updateTable("agent_run").set({ text: "", input: null, error_reply: null, is_trimmed: 1 }).where(
-      "id",
-      "in",
-      ids,
-    )
-      .execute();
+    await this.#db.updateTable("agent_run").set({ text: "", input: null, error_reply: null, is_trimmed: 1 })
+      .where("id", "in", ids).execute();
   }
 
   /** Tenants with runs that ended before, and whose texts were removed. */

@@ -1,7 +1,7 @@
 // SQL of comments.
 import type { Kysely } from "kysely";
 import type { CursorKey, RowSelection } from "@/core/page.ts";
-import { selectRows } from "@/ports/sql/filters.ts";
+import { orderedAfter, selectRows } from "@/ports/sql/filters.ts";
 import type { CommentRow, DocumentTables } from "../tables.ts";
 
 export class CommentStore {
@@ -26,11 +26,7 @@ export class CommentStore {
     let query = this.#db.selectFrom("document_comment").selectAll().where("tenant_id", "=", tenantId)
       .where("document_id", "=", documentId);
     if (resolved !== undefined) query = query.where("resolved_at", resolved ? "is not" : "is", null);
-    if (after !== undefined) {
-      const [at, id] = [String(after[0]), String(after[1])];
-      query = query.where(({ eb, refTuple, tuple }) => eb(refTuple("created_at", "id"), ">", tuple(at, id)));
-    }
-    return query.orderBy("created_at").orderBy("id").limit(limit).execute();
+    return orderedAfter(query, ["created_at", "id"], after).limit(limit).execute();
   }
 
   /** Ids of all comments of a document, replies last. */

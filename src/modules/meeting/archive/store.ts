@@ -1,5 +1,6 @@
 // SQL of meetings on their way out of a gateway and into one: a room's meetings with what hangs on them, page by page.
 import type { Kysely } from "kysely";
+import { orderedAfter } from "@/ports/sql/filters.ts";
 import type { ConsentRow, MeetingRow, MeetingTables, ParticipantRow, SegmentRow } from "../tables.ts";
 
 type Db = Kysely<MeetingTables>;
@@ -35,14 +36,10 @@ export class MeetingArchiveStore {
     after: Pick<ConsentRow, "recording_id" | "principal_id"> | undefined,
     limit: number,
   ): Promise<ConsentRow[]> {
-    let query = this.#db.selectFrom("meeting_consent").selectAll().where("tenant_id", "=", tenantId)
+    const consents = this.#db.selectFrom("meeting_consent").selectAll().where("tenant_id", "=", tenantId)
       .where("meeting_id", "=", meetingId);
-    if (after !== undefined) {
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(refTuple("recording_id", "principal_id"), ">", tuple(after.recording_id, after.principal_id))
-      );
-    }
-    return query.orderBy("recording_id").orderBy("principal_id").limit(limit).execute();
+    const position = after && [after.recording_id, after.principal_id];
+    return orderedAfter(consents, ["recording_id", "principal_id"], position).limit(limit).execute();
   }
 
   /** Adds those of these consents that are not there. */

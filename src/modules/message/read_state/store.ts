@@ -95,12 +95,8 @@ const countEventsInOne = prepared((
   db: EventDb,
   value: Param<{ tenantId: string; stream: string; after: number; upTo: number }>,
 ) =>
-  db.selectFrom("event").select(EVENT_COUNTS).where("tenant_id", "=", value("tenantId")).where(
-    "stream",
-    "=",
-    value("stream"),
-  )
-    .where("seq", ">", value("after")).where("seq", "<=", value("upTo"))
+  db.selectFrom("event").select(EVENT_COUNTS).where("tenant_id", "=", value("tenantId"))
+    .where("stream", "=", value("stream")).where("seq", ">", value("after")).where("seq", "<=", value("upTo"))
 );
 const countEventsInMany = prepared((db: EventDb, value: Param<{ tenantId: string; ranges: string }>) =>
   db.selectFrom(jsonRows<UnreadRangeRow, "range">(value("ranges"), UNREAD_RANGE_COLUMNS))

@@ -2,7 +2,7 @@
 import { type Kysely, sql } from "kysely";
 import type { Actor } from "@/core/actor.ts";
 import type { CursorKey } from "@/core/page.ts";
-import { inList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { inList, orderedAfter, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import { MENTION_ALL, type MessageRow, type MessageTables, type ThreadParticipantRow } from "../store.ts";
 import { REPLIES_SHOWN, THREADS_MAX, UNREAD_MAX } from "./schema.ts";
 
@@ -89,11 +89,8 @@ export class ThreadStore {
     let query = this.#db.selectFrom("thread_participant").selectAll().where("tenant_id", "=", tenantId)
       .where("following", "is not", null);
     if (principalId !== undefined) query = query.where("principal_id", "=", principalId);
-    if (after !== undefined) {
-      const position = [after.principal_id, after.active_at, after.message_id];
-      query = query.where(sql<boolean>`(principal_id, active_at, message_id) > (${sql.join(position)})`);
-    }
-    return query.orderBy("principal_id").orderBy("active_at").orderBy("message_id").limit(limit).execute();
+    const position = after && [after.principal_id, after.active_at, after.message_id];
+    return orderedAfter(query, ["principal_id", "active_at", "message_id"], position).limit(limit).execute();
   }
 
   /** Threads of a principal, those with the newest replies first, after a position in this order. */
@@ -102,11 +99,8 @@ export class ThreadStore {
     { roomId, mayBeUnread, after }: { roomId: string | undefined; mayBeUnread: boolean; after: CursorKey | undefined },
   ): Promise<FoundThread[]> {
     const recent = this.#db.selectFrom("thread_participant").select("message_id").where("tenant_id", "=", tenantId)
-      .where("principal_id", "=", principalId).where(sql<boolean>`coalesce(following, 1) = 1`).orderBy(
-        "active_at",
-        "desc",
-      ).orderBy("message_id", "desc")
-      .limit(THREADS_MAX);
+      .where("principal_id", "=", principalId).where(sql<boolean>`coalesce(following, 1) = 1`)
+      .orderBy("active_at", "desc").orderBy("message_id", "desc").limit(THREADS_MAX);
     let query = this.#db.selectFrom(recent.as("recent")).innerJoin("message", "message.id", "recent.message_id")
       .select(["message.id", "message.room_id", "message.seq", "message.last_reply_at"])
       .where(tenantIsUnindexed(tenantId, "message.tenant_id")).where("message.reply_count", ">", 0);
@@ -116,10 +110,7 @@ export class ThreadStore {
         and reply.seq > (select me.last_read_seq from member as me where me.tenant_id = ${tenantId}
           and me.room_id = message.room_id and me.principal_id = ${principalId}))`);
     }
-    if (after !== undefined) {
-      query = query.where(sql<boolean>`(message.last_reply_at, message.id) < (${sql.join(after)})`);
-    }
-    return query.orderBy("message.last_reply_at", "desc").orderBy("message.id", "desc").execute();
+    return orderedAfter(query, ["message.last_reply_at", "message.id"], after, "desc").execute();
   }
 
   /** Unread replies of these threads in rooms of a member, by thread. */

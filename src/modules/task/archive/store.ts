@@ -1,6 +1,6 @@
 // SQL of tasks on their way out of a gateway and into one: a room's board page by page, and what of it is there already.
 import type { Kysely } from "kysely";
-import { equalsUnindexed, inList, tenantIsUnindexed } from "@/ports/sql/filters.ts";
+import { equalsUnindexed, inList, orderedAfter, tenantIsUnindexed } from "@/ports/sql/filters.ts";
 import type { ActivityRow, RelationRow, TaskRoomRow, TaskRow, TaskTables } from "../tables.ts";
 
 type Db = Kysely<TaskTables>;
@@ -70,7 +70,7 @@ export class TaskArchiveStore {
     after: Pick<RelationRow, "task_id" | "kind" | "other_id"> | undefined,
     limit: number,
   ): Promise<RelationRow[]> {
-    let query = this.#db.selectFrom("task_relation")
+    const related = this.#db.selectFrom("task_relation")
       .innerJoin("task", (join) => join.onRef("task.id", "=", "task_relation.task_id"))
       .innerJoin("task as other", (join) => join.onRef("other.id", "=", "task_relation.other_id"))
       .innerJoin("room", (join) => join.onRef("room.id", "=", "other.room_id"))
@@ -91,17 +91,9 @@ export class TaskArchiveStore {
         ]);
         return isAlone ? isOwn : or([isOwn, eb("other.room_id", "<", roomId)]);
       });
-    if (after !== undefined) {
-      query = query.where(({ eb, refTuple, tuple }) =>
-        eb(
-          refTuple("task_relation.task_id", "task_relation.kind", "task_relation.other_id"),
-          ">",
-          tuple(after.task_id, after.kind, after.other_id),
-        )
-      );
-    }
-    return query.orderBy("task_relation.task_id").orderBy("task_relation.kind").orderBy("task_relation.other_id")
-      .limit(limit).execute();
+    const order = ["task_relation.task_id", "task_relation.kind", "task_relation.other_id"];
+    const position = after && [after.task_id, after.kind, after.other_id];
+    return orderedAfter(related, order, position).limit(limit).execute();
   }
 
   /** Tasks among these ids, deleted ones too. */
