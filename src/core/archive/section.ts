@@ -24,7 +24,7 @@ export type ArchiveSection<Tx> = {
   /** Why records are left out or changed, besides the codes that all sections share. */
   skipCodes: Readonly<Record<string, SkipReporting>>;
   /** Records of a room, some at a time. */
-  exportRoom(context: ExportContext, roomId: string): AsyncGenerator<unknown[]>;
+  exportRoom?(context: ExportContext, roomId: string): AsyncGenerator<unknown[]>;
   /** Records that are in no room; only in exports of a tenant. */
   exportPersonal?(context: ExportContext): AsyncGenerator<unknown[]>;
   /** What a person wrote that no list of the API shows as theirs, some at a time; for a copy of their data, not for import. */
@@ -142,14 +142,17 @@ export function handleRecord<Schema extends z.ZodType>(
   return { schema, importRecord };
 }
 
-/** Imports records of one type, which are in no room, some in a transaction. */
-export function batchImporter<Tx, Schema extends z.ZodType>(
+/** Imports records of one type, some in a transaction, each as the item that it was read to; without one it is left out. */
+export function batchImporter<Tx, Schema extends z.ZodType, Item>(
   context: Pick<ImportContext<Tx>, "write">,
-  type: string,
-  schema: Schema,
-  importBatch: (tx: Tx, batch: readonly LocatedRecord<Schema>[]) => Promise<void>,
+  { type, schema, read, importBatch }: {
+    type: string;
+    schema: Schema;
+    read: (record: z.output<Schema>, position: RecordPosition) => Promise<Item | undefined> | Item | undefined;
+    importBatch: (tx: Tx, batch: readonly Item[]) => Promise<void>;
+  },
 ): SectionImporter {
-  let pending: LocatedRecord<Schema>[] = [];
+  let pending: Item[] = [];
   const flush = async (): Promise<void> => {
     const batch = pending;
     pending = [];
@@ -158,8 +161,10 @@ export function batchImporter<Tx, Schema extends z.ZodType>(
     // Other readers and writers run between batches.
     await nextSlice();
   };
-  const handler = handleRecord(schema, async (record, { where }) => {
-    pending.push({ where, record });
+  const handler = handleRecord(schema, async (record, position) => {
+    const item = await read(record, position);
+    if (item === undefined) return;
+    pending.push(item);
     if (pending.length >= BATCH) await flush();
   });
   return { records: { [type]: handler }, flush };

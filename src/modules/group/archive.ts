@@ -50,7 +50,6 @@ export function groupArchive(store: Store<GroupTables>): ArchiveSection<Tx> {
     },
     counts: { groups: "Groups of people" },
     skipCodes: { group_exists: "each_run", group_handle_taken: "once", too_many_groups: "each_run" },
-    async *exportRoom() {},
     exportPersonal: (context) => exportGroups(new GroupStore(store.db), context),
     createImporter: (context) => groupImporter(context),
   };

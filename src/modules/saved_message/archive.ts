@@ -38,11 +38,15 @@ export function savedMessageArchive(store: Store<Tables>): ArchiveSection<Tx> {
     },
     counts: { savedMessages: "Saved messages" },
     skipCodes: { saved_message_missing: "each_run", too_many_saved_messages: "each_run" },
-    async *exportRoom() {},
     exportPersonal: (context) => exportSaved(new SavedMessageStore(store.db), context),
     exportOwn: (tenantId, principalId) => exportOwn(new SavedMessageStore(store.db), { tenantId, principalId }),
     createImporter: (context) =>
-      batchImporter(context, "saved_message", SavedRecord, (tx, batch) => importSaved(tx, context, batch)),
+      batchImporter(context, {
+        type: "saved_message",
+        schema: SavedRecord,
+        read: (record, { where }) => ({ where, record }),
+        importBatch: (tx, batch) => importSaved(tx, context, batch),
+      }),
   };
 }
 

@@ -38,7 +38,6 @@ export function skillArchive(store: Store<SkillTables>, writer: SkillWriter): Ar
     },
     counts: { skills: "Skills" },
     skipCodes: { skill_invalid: "each_run", too_many_skills: "each_run" },
-    async *exportRoom() {},
     exportPersonal: (context) => exportSkills(new SkillStore(store.db), context),
     createImporter: (context) => new SkillImporter(context, writer),
   };

@@ -1,11 +1,5 @@
 // Imports the settings of agents that have none here. They stay paused until their owner lets them run.
-import {
-  handleRecord,
-  type ImportContext,
-  type ImportedPart,
-  type RecordHandler,
-  type SectionImporter,
-} from "@/core/archive/section.ts";
+import { batchImporter, type ImportContext, type ImportedPart, type SectionImporter } from "@/core/archive/section.ts";
 import { candidateIds } from "@/core/archive/ids.ts";
 import { nextSlice } from "@/core/caller.ts";
 import { principalEvent } from "@/core/event/event.ts";
@@ -19,8 +13,6 @@ import { type AgentColumns, columnsOf } from "../settings.ts";
 import { AgentStore } from "../store.ts";
 import { AgentRecord } from "./records.ts";
 
-const BATCH = 100;
-
 type Tx = AnyTransaction;
 /** `runAt`: the next time of its schedule, if there is one. */
 type Pending = { where: string; record: AgentRecord; runAt: number | undefined };
@@ -30,36 +22,34 @@ export function importedAgent(id: string): ImportedPart {
   return { container: "", name: `agent ${id}` };
 }
 
-export class AgentImporter implements SectionImporter {
-  readonly records: Readonly<Record<string, RecordHandler>>;
+export function agentImporter(context: ImportContext<Tx>): SectionImporter {
+  const importer = new AgentImporter(context);
+  return batchImporter(context, {
+    type: "agent",
+    schema: AgentRecord,
+    read: (record, { where }) => importer.read(record, where),
+    importBatch: (tx, batch) => importer.import(tx, batch),
+  });
+}
+
+class AgentImporter {
   readonly #context: ImportContext<Tx>;
-  readonly #pending = new Map<string, Pending>();
 
   constructor(context: ImportContext<Tx>) {
     this.#context = context;
-    this.records = { agent: handleRecord(AgentRecord, (record, { where }) => this.#add(record, where)) };
   }
 
-  async flush(): Promise<void> {
-    const pending = [...this.#pending.values()];
-    this.#pending.clear();
-    if (pending.length === 0) return;
-    await this.#context.write((tx) => this.#import(tx, pending));
-    // Other readers and writers run between batches.
-    await nextSlice();
-  }
-
-  async #add(record: AgentRecord, where: string): Promise<void> {
-    if (this.#pending.has(record.id)) return;
-    // Not in the transaction, because it may take a while.
+  /** Not in the transaction, because the next time may take a while. */
+  async read(record: AgentRecord, where: string): Promise<Pending> {
     const runAt = record.schedule === null ? undefined : nextTimeOf(record.schedule, Date.parse(this.#context.now));
     if (record.schedule !== null) await nextSlice();
-    this.#pending.set(record.id, { where, record, runAt });
-    if (this.#pending.size >= BATCH) await this.flush();
+    return { where, record, runAt };
   }
 
-  async #import(tx: Tx, pending: readonly Pending[]): Promise<void> {
+  async import(tx: Tx, batch: readonly Pending[]): Promise<void> {
     const { tenantId, report } = this.#context;
+    // Of several records of an agent, the first counts.
+    const pending = [...Map.groupBy(batch, ({ record }) => record.id).values()].flatMap(([first]) => first ?? []);
     const agents = new AgentStore(tx.db);
     const history = this.#context.history(tx);
     const fresh = await history.filterNew(pending, ({ record }) => [importedAgent(record.id)]);

@@ -7,7 +7,7 @@ import type { Store, Transaction } from "@/ports/store.ts";
 import { presentSettings } from "../settings.ts";
 import { AgentStore, type NamedAgentRow } from "../store.ts";
 import type { AgentTables } from "../tables.ts";
-import { AgentImporter, importedAgent } from "./import.ts";
+import { agentImporter, importedAgent } from "./import.ts";
 
 const BATCH = 100;
 
@@ -39,7 +39,7 @@ export function agentArchive(store: Store<Tables>): ArchiveSection<Transaction<T
       const read = (last?: NamedAgentRow) => agents.listAll(context.tenantId, last?.id ?? "", BATCH);
       for await (const rows of paginate(BATCH, read)) yield* exportAgents(context, rows, presentSettings);
     },
-    createImporter: (context) => new AgentImporter(context),
+    createImporter: (context) => agentImporter(context),
   };
 }
 

@@ -1,14 +1,12 @@
 // Imports the facts of an archive in batches: those that are missing, with free ids and the messages that exist.
 import {
-  handleRecord,
+  batchImporter,
   type ImportContext,
   type ImportedPart,
-  type RecordHandler,
   type RecordPosition,
   type SectionImporter,
 } from "@/core/archive/section.ts";
 import { candidateIds, type OriginalRef } from "@/core/archive/ids.ts";
-import { nextSlice } from "@/core/caller.ts";
 import { roomStream } from "@/core/event/event.ts";
 import { loadLocalIds } from "@/ports/sql/global_ids.ts";
 import type { Transaction } from "@/ports/store.ts";
@@ -18,8 +16,6 @@ import { type Fact, type MemoryScope, MemoryStore, type MemoryTables, type Sourc
 import type { MemoryWriter } from "../writer.ts";
 import { MemoryRecord } from "./records.ts";
 
-const BATCH = 100;
-
 type Tx = Transaction<MemoryTables>;
 type Pending = { where: string; record: MemoryRecord; scope: MemoryScope };
 
@@ -28,40 +24,39 @@ export function importedFact(roomId: string | null, id: string): ImportedPart {
   return { container: roomId ?? "", name: `memory ${id}` };
 }
 
-export class MemoryImporter implements SectionImporter {
-  readonly records: Readonly<Record<string, RecordHandler>>;
+export function memoryImporter(context: ImportContext<Tx>, writer: MemoryWriter): SectionImporter {
+  const importer = new MemoryImporter(context, writer);
+  return batchImporter(context, {
+    type: "memory",
+    schema: MemoryRecord,
+    read: (record, position) => importer.read(record, position),
+    importBatch: (tx, batch) => importer.import(tx, batch),
+  });
+}
+
+class MemoryImporter {
   readonly #context: ImportContext<Tx>;
   readonly #writer: MemoryWriter;
-  #pending: Pending[] = [];
 
   constructor(context: ImportContext<Tx>, writer: MemoryWriter) {
     this.#context = context;
     this.#writer = writer;
-    this.records = { memory: handleRecord(MemoryRecord, (record, position) => this.#add(record, position)) };
   }
 
-  async flush(): Promise<void> {
-    const pending = this.#pending;
-    this.#pending = [];
-    if (pending.length === 0) return;
-    await this.#context.write((tx) => this.#import(tx, pending));
-    // Other readers and writers run between batches.
-    await nextSlice();
-  }
-
-  async #add(record: MemoryRecord, { where, room }: RecordPosition): Promise<void> {
+  /** Of a room that was deleted here, nothing. */
+  read(record: MemoryRecord, { where, room }: RecordPosition): Pending | undefined {
+    const { report, tenantId, now } = this.#context;
     const { type, id } = record.scope;
-    if (type === "room" && room?.sourceId !== id) return this.#context.report.skip("unknown_room", where);
-    const scopeId = type === "room" ? room?.id : type === "tenant" ? this.#context.tenantId : id;
-    if (scopeId === undefined) return;
-    if (record.expiresAt !== null && record.expiresAt <= this.#context.now) {
-      return this.#context.report.skip("fact_expired", where);
-    }
-    this.#pending.push({ where, record, scope: { type, id: scopeId } });
-    if (this.#pending.length >= BATCH) await this.flush();
+    const isOfRoom = type !== "room" || room?.sourceId === id;
+    const isExpired = record.expiresAt !== null && record.expiresAt <= now;
+    const scopeId = type === "room" ? room?.id : type === "tenant" ? tenantId : id;
+    if (!isOfRoom) report.skip("unknown_room", where);
+    else if (scopeId !== undefined && isExpired) report.skip("fact_expired", where);
+    else if (scopeId !== undefined) return { where, record, scope: { type, id: scopeId } };
+    return undefined;
   }
 
-  async #import(tx: Tx, pending: readonly Pending[]): Promise<void> {
+  async import(tx: Tx, pending: readonly Pending[]): Promise<void> {
     const { report } = this.#context;
     const memories = new MemoryStore(tx.db);
     const missing = await this.#missing(tx, pending);

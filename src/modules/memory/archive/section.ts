@@ -7,7 +7,7 @@ import { presentMemory } from "../presenter.ts";
 import { SCOPE_TYPES, type ScopeType } from "../schema.ts";
 import { type Fact, MemoryStore, type MemoryTables } from "../store.ts";
 import type { MemoryWriter } from "../writer.ts";
-import { importedFact, MemoryImporter } from "./import.ts";
+import { importedFact, memoryImporter } from "./import.ts";
 
 const BATCH = 200;
 
@@ -34,7 +34,7 @@ export function memoryArchive({ store, clock, writer }: Deps): ArchiveSection<Tr
         if (type !== "room") yield* exportFacts(store, clock, context, type, undefined);
       }
     },
-    createImporter: (context) => new MemoryImporter(context, writer),
+    createImporter: (context) => memoryImporter(context, writer),
   };
 }
 

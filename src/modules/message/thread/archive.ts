@@ -28,7 +28,6 @@ export function threadArchive(store: Store<MessageTables>): ArchiveSection<Tx> {
     },
     counts: { followedThreads: "Threads that people follow or have unfollowed" },
     skipCodes: { followed_thread_missing: "each_run" },
-    async *exportRoom() {},
     async *exportPersonal(context) {
       const read = (last?: ThreadParticipantRow) => threads.allDecided(context.tenantId, undefined, last, BATCH);
       for await (const rows of paginate(BATCH, read)) {
@@ -42,7 +41,12 @@ export function threadArchive(store: Store<MessageTables>): ArchiveSection<Tx> {
       for await (const rows of paginate(BATCH, read)) yield rows.map(recordOf);
     },
     createImporter: (context) =>
-      batchImporter(context, "thread_following", FollowingRecord, (tx, batch) => importFollowing(tx, context, batch)),
+      batchImporter(context, {
+        type: "thread_following",
+        schema: FollowingRecord,
+        read: (record, { where }) => ({ where, record }),
+        importBatch: (tx, batch) => importFollowing(tx, context, batch),
+      }),
   };
 }
 

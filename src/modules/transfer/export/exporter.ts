@@ -165,7 +165,7 @@ export class Exporter {
     const read = (last?: MessageRow) =>
       this.#messages.messagesAfter(tenantId, room.id, Number(last?.seq ?? this.#row.hidden_up_to), BATCH);
     for await (const messages of paginate(BATCH, read)) yield* this.#messageLines(messages);
-    for (const section of this.#sections) yield* section.exportRoom(this.#context, room.id);
+    for (const section of this.#sections) yield* section.exportRoom?.(this.#context, room.id) ?? [];
   }
 
   async *#bans(roomId: string): AsyncGenerator<unknown[]> {
