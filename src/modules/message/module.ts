@@ -54,7 +54,7 @@ export function messageModule({ store, clock, cursors, metrics, holds, modules }
     for (const { eraseMessages } of modules) await eraseMessages?.(tenantId, roomId, messageIds);
   };
   const tombstones = new MessageTombstones({ store, clock, files, holds, eraseDerived });
-  const messages = new MessageService({ store, clock, cursors, roomAccess, tenants, files, people, holds, tombstones });
+  const messages = new MessageService({ store, clock, cursors, roomAccess, tenants, people, holds, tombstones });
   const sender = new MessageSender({ store, clock, roomAccess, files, credentials });
   const scheduled = new ScheduledService({
     store,

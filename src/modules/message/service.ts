@@ -9,7 +9,6 @@ import type { Context } from "@/core/operation.ts";
 import type { Cursors, Page } from "@/core/page.ts";
 import { assertVersion, jsonOf } from "@/core/patch.ts";
 import { changesBetween } from "@/core/event/event_data.ts";
-import type { FileAttachments } from "@/modules/file/mod.ts";
 import { resolvePrincipalId } from "@/modules/identity/mod.ts";
 import { hiddenUpTo, type RoomAccess, type RoomPeople } from "@/modules/room/mod.ts";
 import type { TenantService } from "@/modules/tenant/mod.ts";
@@ -47,7 +46,6 @@ type Deps = {
   cursors: Cursors;
   roomAccess: RoomAccess;
   tenants: TenantService;
-  files: FileAttachments;
   people: RoomPeople;
   holds: Holds;
   tombstones: MessageTombstones;

@@ -8,7 +8,7 @@ import type { Cursors, Page } from "@/core/page.ts";
 import { hiddenUpTo, readerOf, type RoomAccess, type RoomGrant } from "@/modules/room/mod.ts";
 import type { AnyTransaction, Store } from "@/ports/store.ts";
 import type { RunAccess } from "../run/access.ts";
-import { eventBase, type RunLifecycle } from "../run/lifecycle.ts";
+import { decidedEvent, type RunLifecycle } from "../run/lifecycle.ts";
 import { roomsReadBy } from "../run/presenter.ts";
 import { RunStore } from "../run/store.ts";
 import type { AgentTables, ApprovalRow, RunRow } from "../tables.ts";
@@ -84,19 +84,7 @@ export class ApprovalService {
         throw new Fault("already_decided", "The approval was decided before, or its run has ended");
       }
       if (remember !== "once") await approvals.putGrant(this.#grantOf(actor, makerRole, found, decision, remember));
-      await tx.emit({
-        ...eventBase(run),
-        type: "approval.decided",
-        actor,
-        data: {
-          approvalId: id,
-          runId: run.id,
-          agentId: run.agent_id,
-          roomId: run.room_id,
-          status,
-          decidedBy: actor.principalId,
-        },
-      });
+      await tx.emit(decidedEvent(run, id, { status, decidedBy: actor.principalId }, actor));
       await lifecycle.resume(tx, run);
       return presentApproval({ ...found, ...set });
     });

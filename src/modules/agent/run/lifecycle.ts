@@ -177,18 +177,7 @@ export class RunLifecycle {
   async #clean(tx: AnyTransaction, run: RunRow): Promise<void> {
     const voided = await new ApprovalStore(tx.db).voidPending(run.tenant_id, run.id);
     if (voided.length > 0) {
-      await tx.emit(...voided.map((id): EventDraft => ({
-        ...eventBase(run),
-        type: "approval.decided",
-        data: {
-          approvalId: id,
-          runId: run.id,
-          agentId: run.agent_id,
-          roomId: run.room_id,
-          status: "void",
-          decidedBy: null,
-        },
-      })));
+      await tx.emit(...voided.map((id) => decidedEvent(run, id, { status: "void", decidedBy: null })));
     }
     if (run.status !== "succeeded") await this.#deps.ai.releaseRun(tx, run.tenant_id, run.id);
     this.#deps.metrics.aiRuns.inc({ outcome: run.status });
@@ -209,6 +198,18 @@ export function eventBase(
     actor: { principalId: agent_id, kind: "agent" },
     effect: { kind: "concerns", seq: Number(seq) },
   };
+}
+
+/** An approval of a run was decided, or ended with it; by default the agent is the actor. */
+export function decidedEvent(
+  run: RunRow,
+  approvalId: string,
+  decision: { status: string; decidedBy: string | null },
+  actor?: EventDraft["actor"],
+): EventDraft {
+  const base = eventBase(run);
+  const data = { approvalId, runId: run.id, agentId: run.agent_id, roomId: run.room_id, ...decision };
+  return { ...base, type: "approval.decided", actor: actor ?? base.actor, data };
 }
 
 function runEvent(run: RunRow, type: string): EventDraft {

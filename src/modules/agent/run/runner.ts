@@ -57,11 +57,6 @@ export class Runner {
     this.#claim = coalesce(() => this.#claimAll());
   }
 
-  /** Runs that this node executes. */
-  get count(): number {
-    return this.#running.size;
-  }
-
   /** The leases of all nodes. */
   get leases(): Leases {
     const { store, clock } = this.#deps;
