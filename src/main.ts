@@ -141,9 +141,7 @@ async function serve(config: Config): Promise<number> {
   }
 
   // Before the log says that it listens: a caller that waits for that may stop it at once.
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    Deno.addSignalListener(signal, () => void stop(signal));
-  }
+  for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, () => void stop(signal));
   const metricsServer = settings.SVC_METRICS_PORT === undefined ? undefined : listen("SVC_METRICS", {
     hostname: settings.SVC_METRICS_HOST,
     port: settings.SVC_METRICS_PORT,

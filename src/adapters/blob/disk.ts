@@ -33,9 +33,7 @@ export class DiskBlobs implements Blobs {
     const file = await translateErrors(Deno.open(part, { write: true, createNew: true, mode: 0o600 }));
     try {
       try {
-        for await (const chunk of content) {
-          await translateErrors(writeAll(file, chunk));
-        }
+        for await (const chunk of content) await translateErrors(writeAll(file, chunk));
         await translateErrors(file.sync());
       } finally {
         file.close();

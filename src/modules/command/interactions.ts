@@ -221,10 +221,7 @@ export class Interactions {
       const interactions = new InteractionStore(tx.db);
       const number = await interactions.countLate(tenantId, id, LATE_RESPONSES_MAX);
       if (number === undefined || Date.parse(row.expires_at) <= clock.now()) {
-        throw new Fault(
-          "gone",
-          `At most ${LATE_RESPONSES_MAX} responses follow, within ${RESPONSE_MINUTES} minutes`,
-        );
+        throw new Fault("gone", `At most ${LATE_RESPONSES_MAX} responses follow, within ${RESPONSE_MINUTES} minutes`);
       }
       await interactions.finish(tenantId, id);
       const delivered = await delivery.deliver(tx, row, actor, filtered, `${id}:${number}`);

@@ -76,10 +76,7 @@ export async function parseBlocks(markdown: string): Promise<Block[]> {
 export function splitLines(markdown: string): string[] {
   const lines = normalizeMarkdown(markdown).split("\n");
   if (lines.length <= LINES_MAX) return lines;
-  throw new Fault(
-    "payload_too_large",
-    `A document with more than ${LINES_MAX} lines is available as Markdown only`,
-  );
+  throw new Fault("payload_too_large", `A document with more than ${LINES_MAX} lines is available as Markdown only`);
 }
 
 /** Throws if expanded references would make the output many times larger than the source. */

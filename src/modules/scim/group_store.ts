@@ -28,9 +28,7 @@ export class ScimGroupStore {
     { offset, limit }: { offset: number; limit: number },
   ): Promise<ListedGroup[]> {
     const rows = await this.#found(tenantId, condition).selectAll()
-      .select(
-        sql<number>`(select count(*) from user_group_member where group_id = user_group.id)`.as("member_count"),
-      )
+      .select(sql<number>`(select count(*) from user_group_member where group_id = user_group.id)`.as("member_count"))
       .orderBy("id").offset(offset).limit(limit).execute();
     return rows.map((row) => ({ ...row, member_count: Number(row.member_count) }));
   }

@@ -15,9 +15,7 @@ export const PRESENT_MAX = 1000;
 export const SyncRead = z.strictObject({
   // One byte per character in a URL: the engine itself rejects longer URLs.
   since: z.string().min(1).max(60_000).regex(/^[\w.-]+$/, "expected a cursor of an earlier response").optional()
-    .describe(
-      "`cursor` of the previous response. Default: start from the current state",
-    ),
+    .describe("`cursor` of the previous response. Default: start from the current state"),
   wait: z.int().min(0).max(WAIT_MAX_SECONDS).default(0)
     .describe("With `since`: maximum number of seconds to wait for changes if there are none"),
   include: z.array(RoomInclude).max(1).default([]).describe(

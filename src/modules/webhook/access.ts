@@ -51,7 +51,5 @@ export async function assertMayFollow(
     throw new Fault("forbidden", "A webhook of all rooms requires the tenant role admin; name rooms in roomIds");
   }
   // In the order of their ids, as rooms are locked everywhere.
-  for (const roomId of [...roomIds].sort()) {
-    await roomAccess.require(context, roomId, { tx });
-  }
+  for (const roomId of [...roomIds].sort()) await roomAccess.require(context, roomId, { tx });
 }

@@ -49,9 +49,7 @@ export class Schemas {
         ),
         plainReference,
       );
-    for (const [name, json] of Object.entries(definitions)) {
-      this.#add(side, names.get(name) ?? name, rename(json));
-    }
+    for (const [name, json] of Object.entries(definitions)) this.#add(side, names.get(name) ?? name, rename(json));
     for (const name of names.values()) mapVariants(this, this.#named[side].get(name));
     const json = rename(objectOf(properties["schema"]));
     describeFields(json, "resource");

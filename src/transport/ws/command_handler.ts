@@ -282,9 +282,7 @@ export class CommandHandler {
 
   /** Waits until so many bytes fit or the connection closes. */
   async #waitForCapacity(connection: Connection, bytes: number): Promise<void> {
-    while (!connection.isClosed && !connection.hasCapacity(bytes)) {
-      await delay(CAPACITY_POLL_MS);
-    }
+    while (!connection.isClosed && !connection.hasCapacity(bytes)) await delay(CAPACITY_POLL_MS);
   }
 
   #errorOf(connection: Connection, command: Command, thrown: unknown): ReplyError {

@@ -114,9 +114,7 @@ export class DocumentHistoryArchive {
     const { doc } = await this.#deps.log.open(tenantId, id, { db: tx.db });
     const content = anchoredTextOf(doc, row);
     const presented = rows.map((one) => presentComment(one, content));
-    for (const comment of presented) {
-      await publishCommentEvent(tx, row, "created", comment);
-    }
+    for (const comment of presented) await publishCommentEvent(tx, row, "created", comment);
     return presented;
   }
 }

@@ -55,9 +55,7 @@ async function* exportOwnComments(
   principalId: string,
 ): AsyncGenerator<Record<string, unknown>[]> {
   const read = (last?: CommentRow) => new CommentStore(db).writtenBy(tenantId, principalId, last?.id ?? "", BATCH);
-  for await (const rows of paginate(BATCH, read)) {
-    yield rows.map((row) => ({ type: "comment", ...commentFields(row) }));
-  }
+  for await (const rows of paginate(BATCH, read)) yield rows.map((row) => ({ type: "comment", ...commentFields(row) }));
 }
 
 /** Documents of a room, or private ones (null), each after its parent. */

@@ -134,9 +134,7 @@ export class CollaborationService {
     for (const socket of [...this.#sockets]) socket.close(CLOSE.shutdown);
     const engine = await this.#engine;
     // Connections acknowledge the updates that are still being written.
-    for (let waits = 0; engine !== undefined && engine.documents.size > 0 && waits < 200; waits++) {
-      await delay(10);
-    }
+    for (let waits = 0; engine !== undefined && engine.documents.size > 0 && waits < 200; waits++) await delay(10);
     for (const replica of this.#replicas.values()) replica.close();
     await Promise.all([...this.#replicas.values()].map((replica) => replica.idle()));
     this.#control?.close();

@@ -90,9 +90,7 @@ export class ImportedPrincipals {
   /** Loads those of these principals that exist. */
   async load(tx: Transaction<TransferTables>, ids: Iterable<string>): Promise<void> {
     const unknown = [...new Set(ids)].filter((id) => !this.#kinds.has(id));
-    for (const row of await new PrincipalArchiveStore(tx.db).principals(this.#row.tenant_id, unknown)) {
-      this.#cache(row);
-    }
+    for (const row of await new PrincipalArchiveStore(tx.db).principals(this.#row.tenant_id, unknown)) this.#cache(row);
   }
 
   /** Creates placeholders for authors without a record: they cannot sign in, but their messages have an author. */

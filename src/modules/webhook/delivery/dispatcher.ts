@@ -167,9 +167,7 @@ export class WebhookDispatcher {
     const until = performance.now() + SCAN_MS;
     while (!this.#isStopping && (this.#isFirstScan || performance.now() < until)) {
       const keys = await new DeliveryStore(store.db).after(this.#scanned, SCAN_PAGE);
-      for (const tenantId of new Set(keys.map((key) => key.tenant_id))) {
-        await this.#followJoinedRooms(tenantId);
-      }
+      for (const tenantId of new Set(keys.map((key) => key.tenant_id))) await this.#followJoinedRooms(tenantId);
       for (const key of keys) this.#launch(key);
       const isEnd = keys.length < SCAN_PAGE;
       this.#scanned = isEnd ? { tenant_id: "", id: "" } : keys.at(-1) ?? this.#scanned;

@@ -49,10 +49,7 @@ function eventText(kind: string, body: unknown): string | undefined {
     case "note": {
       const on = at(body, "merge_request") ?? at(body, "issue") ?? at(body, "commit") ?? at(body, "snippet");
       const target = textAt(on, "title") || textAt(on, "message");
-      return lines(
-        `${who} ${link("commented", at(detail, "url"))} on ${target}`,
-        excerptAt(detail, "note"),
-      );
+      return lines(`${who} ${link("commented", at(detail, "url"))} on ${target}`, excerptAt(detail, "note"));
     }
     case "pipeline": {
       const status = textAt(detail, "status");
