@@ -146,6 +146,8 @@ testOnEngines(
     assert.deepEqual(await threadsOf(alice), []);
     ok(await alice.put(`/v1/threads/${root.id}/follow`));
     assert.equal((await threadsOf(alice)).length, 1);
+    // She is notified of that reply while she is a member.
+    await gateway.runJobs();
     ok(await carol.delete(`/v1/rooms/${roomId}/members/carol`));
     await sendMessage(bob, roomId, "the last", { threadId: root.id });
     assert.deepEqual([await repliesFor(alice), await repliesFor(carol)], [2, 2]);
