@@ -45,9 +45,7 @@ type Deps = { calendar: CalendarService; updater: EventUpdater; feeds: CalendarF
 
 export function calendarApi({ calendar, updater, feeds, imports }: Deps): ModuleApi {
   return {
-    tags: {
-      calendar: "Events, series, invitations, free/busy times, feeds and iCalendar import.",
-    },
+    tags: { calendar: "Events, series, invitations, free/busy times, feeds and iCalendar import." },
     events: CALENDAR_EVENTS,
     operations: [...eventOperations(calendar, updater), ...fileOperations(feeds, imports)],
     routes: [feedRoute(feeds)],

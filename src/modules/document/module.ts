@@ -85,9 +85,7 @@ export function documentModule(platform: Platform, deps: Deps): DocumentModule {
     name: "document",
     migrations,
     erases: documentErasure(documents, comments),
-    tags: {
-      documents: "Documents: content, revisions, comments, sharing and live editing.",
-    },
+    tags: { documents: "Documents: content, revisions, comments, sharing and live editing." },
     events: DOCUMENT_EVENTS,
     operations: [
       ...documentOperations(documents, updater),

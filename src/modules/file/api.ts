@@ -19,9 +19,7 @@ type Deps = { files: FileService; writer: FileWriter; contentLinks: LinkService;
 
 export function fileApi({ files, writer, contentLinks, roomAccess }: Deps): ModuleApi {
   return {
-    tags: {
-      files: "Uploads, downloads, thumbnails and links to files.",
-    },
+    tags: { files: "Uploads, downloads, thumbnails and links to files." },
     events: FILE_EVENTS,
     routes: [...fileRoutes({ files, writer, roomAccess }), linkedRoute({ files, links: contentLinks })],
     operations: [

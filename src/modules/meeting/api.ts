@@ -48,9 +48,7 @@ type Deps = {
 
 export function meetingApi({ meetings, attendance, recordings, transcripts }: Deps): ModuleApi {
   return {
-    tags: {
-      meetings: "Audio and video meetings: participants, media, recording and transcripts.",
-    },
+    tags: { meetings: "Audio and video meetings: participants, media, recording and transcripts." },
     events: MEETING_EVENTS,
     operations: [
       ...meetingOperations(meetings),

@@ -12,9 +12,7 @@ export function notificationApi(
   { Notification, NotificationList, Notifications, events }: NotificationSchemas,
 ): ModuleApi {
   return {
-    tags: {
-      notifications: "Mentions, direct messages, invitations and reminders for the caller.",
-    },
+    tags: { notifications: "Mentions, direct messages, invitations and reminders for the caller." },
     events,
     operations: [
       defineOperation({

@@ -7,9 +7,7 @@ import type { PermissionService } from "./service.ts";
 
 export function permissionApi(permissions: PermissionService): ModuleApi {
   return {
-    tags: {
-      permissions: "Checks of what a principal is allowed to do.",
-    },
+    tags: { permissions: "Checks of what a principal is allowed to do." },
     operations: [
       defineOperation({
         name: "permission.check",

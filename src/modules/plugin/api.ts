@@ -36,9 +36,7 @@ type Deps = { plugins: PluginService; filters: RoomFilters; responder: PluginRes
 
 export function pluginApi(deps: Deps): ModuleApi {
   return {
-    tags: {
-      plugins: "Programs that add commands, buttons, filters and reactions on events to the gateway.",
-    },
+    tags: { plugins: "Programs that add commands, buttons, filters and reactions on events to the gateway." },
     events: PLUGIN_EVENTS,
     operations: [...lifecycleOperations(deps), ...filterOperations(deps), ...ownOperations(deps)],
   };

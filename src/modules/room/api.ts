@@ -52,9 +52,7 @@ type Deps = {
 /** What clients see of rooms. */
 export function roomApi({ rooms, deletion, members, groups, settings, roomAccess, visibility }: Deps): ModuleApi {
   return {
-    tags: {
-      rooms: "Rooms, their members and bans, and the event history of a room.",
-    },
+    tags: { rooms: "Rooms, their members and bans, and the event history of a room." },
     operations: [
       ...roomOperations(rooms, deletion),
       ...memberOperations(members, groups),

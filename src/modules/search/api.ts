@@ -46,9 +46,7 @@ export function searchApi({ search, reindexer, sources, isEnabled }: Deps): Modu
     ? undefined
     : () => new Fault("search_not_configured", "Search is disabled in this gateway");
   return {
-    tags: {
-      search: "Full-text search over messages, tasks, documents and events.",
-    },
+    tags: { search: "Full-text search over messages, tasks, documents and events." },
     events: SEARCH_EVENTS,
     operations: [
       defineOperation({

@@ -35,9 +35,7 @@ type Deps = { tasks: TaskService; relations: TaskRelations; claims: TaskClaims }
 /** Operations, events and tags of tasks. */
 export function taskApi({ tasks, relations, claims }: Deps): ModuleApi {
   return {
-    tags: {
-      tasks: "Tasks, boards, subtasks, relations, claims and recurrence.",
-    },
+    tags: { tasks: "Tasks, boards, subtasks, relations, claims and recurrence." },
     events: TASK_EVENTS,
     operations: [...taskOperations(tasks), ...relationOperations(relations), ...claimOperations(claims)],
   };
