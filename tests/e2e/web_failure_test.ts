@@ -30,7 +30,9 @@ browserTest("what could not be read says so, and can be read again", async (t) =
     await page.context().setOffline(true);
     await page.locator(".link-state:not(.connected)").waitFor();
     await visit(page, "search");
-    await page.getByText("This page could not be loaded.").waitFor();
+    // To load the whole page again now would lose it.
+    await page.getByText("This page could not be loaded. It is loaded with the next connection.").waitFor();
+    await page.getByRole("heading", { name: "Search" }).waitFor();
     await page.context().setOffline(false);
     await page.getByRole("searchbox", { name: "Search" }).waitFor();
   });

@@ -77,8 +77,11 @@ export function Lazy({ name, room }: { name: string; room?: Room }): VNode {
   const head = room === undefined ? html`<${PlaceHead} title=${isView(name) ? capitalized(name) : "Page"} />` : null;
   if (!isView(name)) return html`${head}<p class="empty">This page does not exist.</p>`;
   if (isFailed) {
-    return html`${head}<p class="empty">This page could not be loaded. <button type="button" onClick=${() =>
-      location.reload()}>Reload</button></p>`;
+    return html`${head}<p class="empty">This page could not be loaded. ${
+      connection.value === "connected"
+        ? html`<button type="button" onClick=${() => location.reload()}>Reload</button>`
+        : "It is loaded with the next connection."
+    }</p>`;
   }
   return view?.name === name ? h(view.component, { room, key: room?.id }) : html`${head}<p class="empty">Loading…</p>`;
 }
