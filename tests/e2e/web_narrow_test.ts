@@ -68,7 +68,7 @@ browserTest("every page fits a narrow screen", async () => {
     ["admin/jobs", "Refresh"],
     ["admin/transfers", "Nothing was imported"],
     ["admin/erasures", "No person was erased."],
-    ["admin/groups", "There is no such group."],
+    ["admin/groups", "No groups yet."],
     ["admin/holds", "No hold is in force."],
     ["admin/retention", "Rooms may store messages for fewer days."],
     ["admin/connections", "No servers."],

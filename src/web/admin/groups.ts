@@ -31,7 +31,7 @@ export function Groups(): VNode {
       <button type="button" class="primary" onClick=${() => openEdit(undefined, read)}>New group</button></p>
     <input type="search" placeholder="Find by name" aria-label="Find by name" value=${q}
       onInput=${(event: InputEvent) => setQ((event.target as HTMLInputElement).value)} />
-    <${Placeholder} items=${page?.items} read=${read} text="There is no such group." />
+    <${Placeholder} items=${page?.items} read=${read} text=${q === "" ? "No groups yet." : "There is no such group."} />
     <ul class="rows">${(page?.items ?? []).map((group) =>
       html`<${Row} key=${group.id} group=${group} onChange=${read} />`
     )}</ul>
