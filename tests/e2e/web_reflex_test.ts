@@ -204,10 +204,16 @@ browserTest("what people are used to works as elsewhere", async (t) => {
     });
     await t.step("the calendar has months, with what is on each day", async () => {
       const events = "/v1/collaboration/calendar/events";
+      let talk = { id: "" };
       for (let hour = 10; hour < 14; hour++) {
         const start = { dateTime: `2027-02-10T${hour}:00:00`, timeZone: "UTC" };
-        await post(ada, events, { roomId, title: `Talk at ${hour}`, start });
+        talk = await post(ada, events, { roomId, title: `Talk at ${hour}`, start });
       }
+      // A link to an event leaves the month as it is.
+      await visit(page, `calendar?at=2027-02-10&view=month&event=${talk.id}`);
+      await page.getByRole("dialog").getByText("Talk at 13").waitFor();
+      await page.keyboard.press("Escape");
+      await page.locator(".month").waitFor();
       await post(ada, events, { roomId, title: "Fair", start: { date: "2027-02-27" }, end: { date: "2027-03-03" } });
       await visit(page, `rooms/${roomId}/calendar?at=2027-02-10`);
       await page.getByRole("button", { name: /Talk at 13/ }).waitFor();

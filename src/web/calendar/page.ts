@@ -36,7 +36,8 @@ export default function CalendarPage({ room }: ViewProps): VNode {
   const invited = route.value.query.get("event");
   useEffect(() => {
     if (invited === null) return;
-    replaceRoute(["calendar"], at === null ? {} : { at });
+    const { event: _opened, ...shown } = Object.fromEntries(route.value.query);
+    replaceRoute(["calendar"], shown);
     openEvent(invited, undefined, read);
   }, [invited]);
 

@@ -70,7 +70,7 @@ export function Week({ first, wanted, entries, onOpen, onDrop, onCreate }: {
           )}>
             <div class="day-head" style=${head}><h3>${dayName.format(day)}</h3>${own.filter(({ allDay }) => allDay).map(
               (entry) =>
-                html`<button type="button" key=${entry.id} class=${
+                html`<button type="button" key=${`${entry.id} ${entry.startAt}`} class=${
                   classes("event all-day", colorOf(entry.roomId ?? "own"))
                 } onClick=${() => onOpen(entry)}>${titleOf(entry)}</button>`,
             )}</div>
