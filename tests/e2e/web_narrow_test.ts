@@ -47,7 +47,7 @@ browserTest("every page fits a narrow screen", async () => {
   /** Pages, each with what is in it once it has been read. */
   const pages: readonly (readonly [place: string, text: string])[] = [
     ["", "Room "],
-    [`search?q=${LONG}`, "Page "],
+    [`search?q=${LONG}&type=document`, "Page "],
     ["inbox", "mentioned you"],
     ["threads", "1 reply"],
     ["tasks", "Task "],
@@ -103,6 +103,11 @@ browserTest("every page fits a narrow screen", async () => {
   const beyond = "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('dialog'))";
   assert.equal(await page.evaluate(beyond), 0, "a picture with a long name");
   await page.keyboard.press("Escape");
+  await visit(page, "search?q=Page");
+  const sender = page.getByLabel("Written by");
+  await sender.waitFor({ state: "hidden" });
+  await page.getByText("Filters", { exact: true }).click();
+  await sender.waitFor();
   // A screen that is touched, on which a field that has the focus opens a keyboard.
   const device = await page.context().newCDPSession(page);
   await device.send("Emulation.setTouchEmulationEnabled", { enabled: true });

@@ -25,6 +25,7 @@ const FILTER_FROM = 15;
 /** Rooms of a section, besides the unread ones: the sections below it stay in reach. */
 const SHOWN_MAX = 25;
 
+const inShort = (count: number): number | string => count > 99 ? "99+" : count;
 const unreadDot = (): VNode => html`<i class="dot" role="img" aria-label="unread"></i>`;
 
 const filter = signal("");
@@ -154,7 +155,7 @@ function Place(
   if (!isView(to)) return null;
   return html`<a href=${`#/${to}`} class=${classes(isOpen && "open")} aria-current=${isOpen ? "page" : undefined}>
     <${Icon} name=${icon} /><span>${label}</span>${
-    badge > 0 ? html`<b class="badge">${badge}</b>` : isMarked ? unreadDot() : null
+    badge > 0 ? html`<b class="badge">${inShort(badge)}</b>` : isMarked ? unreadDot() : null
   }</a>`;
 }
 
@@ -186,7 +187,7 @@ function RoomLink({ room }: { room: Room }): VNode {
       aria-current=${isOpen ? "page" : undefined}>
       <${RoomIcon} room=${room} /><span dir="auto">${roomName(room)}</span>
       ${badge > 0 && !isMuted(room)
-        ? html`<b class="badge" aria-label=${`${badge} unread`}>${badge > 99 ? "99+" : badge}</b>`
+        ? html`<b class="badge" aria-label=${`${badge} unread`}>${inShort(badge)}</b>`
         : isUnread
         ? unreadDot()
         : null}

@@ -26,22 +26,29 @@ export function FilterBar({ filters, onChange }: {
   const byName = roomList.value.toSorted((a, b) => roomName(a).localeCompare(roomName(b)));
   const set = (name: keyof Filters) => (event: Event) =>
     onChange({ [name]: (event.target as HTMLInputElement).value || undefined });
+  // On a narrow screen they would be where results are expected.
+  const [isOpen] = useState(() => Object.keys(filters).length > 0 || matchMedia("(min-width: 721px)").matches);
   return html`
-    <div class="filters" role="group" aria-label="Filters">
-      <label>Room <select value=${filters.room ?? ""} onChange=${set("room")}>
+    <details class="filter-bar" open=${isOpen}>
+      <summary>Filters</summary>
+      <div class="filters" role="group" aria-label="Filters">
+        <label>Room <select value=${filters.room ?? ""} onChange=${set("room")}>
         <option value="">All rooms</option>
         ${byName.map((room) => html`<option key=${room.id} value=${room.id}>${roomName(room)}</option>`)}
       </select></label>
-      <${Sender} id=${filters.sender} onPick=${(sender: string | undefined) => onChange({ sender })} />
-      <label>Kind <select value=${filters.type ?? ""} onChange=${set("type")}>
+        <${Sender} id=${filters.sender} onPick=${(sender: string | undefined) => onChange({ sender })} />
+        <label>Kind <select value=${filters.type ?? ""} onChange=${set("type")}>
         <option value="">Everything</option>
         ${Object.entries(TYPES).map(([type, label]) => html`<option key=${type} value=${type}>${label}</option>`)}
       </select></label>
-      <label>From <input type="date" value=${filters.since ?? ""} max=${filters.until} onChange=${set(
-        "since",
-      )} /></label>
-      <label>To <input type="date" value=${filters.until ?? ""} min=${filters.since} onChange=${set("until")} /></label>
-    </div>
+        <label>From <input type="date" value=${filters.since ?? ""} max=${filters.until} onChange=${set(
+          "since",
+        )} /></label>
+        <label>To <input type="date" value=${filters.until ?? ""} min=${filters.since} onChange=${set(
+          "until",
+        )} /></label>
+      </div>
+    </details>
   `;
 }
 
