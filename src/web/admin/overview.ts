@@ -11,7 +11,7 @@ import type { LiveEvent } from "../core/resources.ts";
 import { me } from "../core/session.ts";
 import { renameTeam } from "../core/team.ts";
 import { Avatar } from "../part/avatar.ts";
-import { Saved } from "../part/saved.ts";
+import { SavedField } from "../part/saved_field.ts";
 import { roomName, rooms } from "../room/rooms.ts";
 import { type Point, pointOf, readSample, type Sample } from "./metrics.ts";
 
@@ -102,7 +102,7 @@ function TeamName(): VNode | null {
       notify("Saved");
     });
   return html`
-    <section class="fields"><label>Name of your team <${Saved} label="Name of your team" isRequired maxlength=${120}
+    <section class="fields"><label>Name of your team <${SavedField} label="Name of your team" isRequired maxlength=${120}
       value=${value.tenant.name} onSave=${rename} /></label></section>
   `;
 }

@@ -14,7 +14,7 @@ import { download } from "../part/download.ts";
 import { Icon } from "../part/icon.ts";
 import { Menu, type MenuItem } from "../part/menu.ts";
 import { PlaceHead, Placeholder, usePlaceTitle } from "../part/place.ts";
-import { Saved } from "../part/saved.ts";
+import { SavedField } from "../part/saved_field.ts";
 import { canModerate, canWriteIn, roomName, rooms } from "../room/rooms.ts";
 import { CommentsPane } from "./comments.ts";
 import type { Document } from "./documents.ts";
@@ -135,7 +135,7 @@ function DocumentHead({ document, room, onRename, children }: {
     <header class="page-head">
       <h1 class="hidden-text">${document.title}</h1>
       <a class="back always" href=${back} aria-label="All documents"><${Icon} name="back" /></a>
-      <div class="title"><${Saved} className="title-input" label="Title" isRequired maxlength=${255} value=${document
+      <div class="title"><${SavedField} className="title-input" label="Title" isRequired maxlength=${255} value=${document
         .title} isReadOnly=${!canWriteIn(room)} onSave=${onRename} /></div>
       <small class="dim narrow-hidden">${document.roomId === null
         ? "Private"

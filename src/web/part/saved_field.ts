@@ -7,7 +7,7 @@ import { html } from "../core/html.ts";
  * `onSave` returns whether the text was saved. With `rows` it has several lines; with one, it is a line that is shown as a
  * whole. A required text cannot be removed.
  */
-export function Saved(
+export function SavedField(
   { label, value, onSave, isRequired = false, isReadOnly = false, rows, maxlength, placeholder, className }: {
     label: string;
     value: string;

@@ -14,7 +14,7 @@ import { Avatar } from "../part/avatar.ts";
 import { closeDialog, confirmThen, Heading, openDialog } from "../part/dialog.ts";
 import { LineForm } from "../part/line_form.ts";
 import { Placeholder } from "../part/place.ts";
-import { Saved } from "../part/saved.ts";
+import { SavedField } from "../part/saved_field.ts";
 import { canWriteIn, roomName, rooms } from "../room/rooms.ts";
 import { Claim, Relations } from "./relations.ts";
 import {
@@ -80,7 +80,7 @@ function TaskDetail({ id }: { id: string }): VNode {
       <//>
       <fieldset class="task-detail" disabled=${!isEditable}>
         <div class="fields">
-          <${Saved} className="title-input" label="Title" rows=${1} isRequired maxlength=${255} value=${task.title}
+          <${SavedField} className="title-input" label="Title" rows=${1} isRequired maxlength=${255} value=${task.title}
             onSave=${(
               title: string,
             ) => save({ title })} />
@@ -132,7 +132,7 @@ function Description({ text, isEditable, onSave }: {
   }
   return html`
     <div ref=${box} onFocusIn=${() => setEdited(true)} onFocusOut=${leave}>
-      <${Saved} label="Description" rows=${6} placeholder="Description, in Markdown" value=${text}
+      <${SavedField} label="Description" rows=${6} placeholder="Description, in Markdown" value=${text}
         onSave=${save} />
     </div>
   `;
@@ -183,7 +183,7 @@ function Side({ task, onSave, onRead }: {
         void onSave({ startAt })} />
       <${TimeField} label="Due" value=${task.dueAt} onSave=${(dueAt: string | null) => void onSave({ dueAt })} />
       <${Repeats} task=${task} onSave=${onSave} />
-      <label>Labels <${Saved} label="Labels" value=${task.labels.join(", ")} placeholder="bug, design" onSave=${(
+      <label>Labels <${SavedField} label="Labels" value=${task.labels.join(", ")} placeholder="bug, design" onSave=${(
         text: string,
       ) => onSave({ labels: text.split(",").map((one) => one.trim()).filter((one) => one !== "") })} /></label>
       <${Assignees} task=${task} members=${members} onChange=${(assigneeIds: string[]) =>
