@@ -15,6 +15,8 @@ type Search = { wake: number; atMs: number; allAtMs: number };
 export class Drained {
   #wakes: Wakes = { any: 0, suspect: 0 };
   readonly #searches = new Map<string, Search>();
+  /** Searches since a wake that found nothing, by the wake: to look again for jobs of others would read a backlog again. */
+  readonly #empty = new Map<string, number>();
 
   get wakes(): Wakes {
     return this.#wakes;
@@ -23,6 +25,16 @@ export class Drained {
   wake({ isCommit = false } = {}): void {
     const { any, suspect } = this.#wakes;
     this.#wakes = { any: any + 1, suspect: isCommit ? suspect : suspect + 1 };
+    this.#empty.clear();
+  }
+
+  /** What `read` finds, unless the same search found nothing at this wake. */
+  async find<Job>(search: unknown, wake: number, read: () => Promise<readonly Job[]>): Promise<readonly Job[]> {
+    const key = JSON.stringify(search);
+    if (this.#empty.get(key) === wake) return [];
+    const found = await read();
+    if (found.length === 0) this.#empty.set(key, wake);
+    return found;
   }
 
   /** The clock was set back. */

@@ -248,7 +248,8 @@ export class JobRunner {
     const wanted = { nowMs, kinds, revivedKinds, owner, runningIds, isSuspect, earliest };
     const owners = new Set(running.filter(includes).flatMap((job) => job.charged_to ?? []));
     const find: FindDueJobs = async (except, limit, exceptTenants = []) => {
-      const due = await listDueJobs(store.db, wanted, { except, exceptTenants, limit });
+      const asked = { except, exceptTenants, limit };
+      const due = await this.#drained.find([sought, asked], wake, () => listDueJobs(store.db, wanted, asked));
       if (due.length === 0 && (slots <= 0 || except.length + exceptTenants.length === 0)) {
         this.#drained.add(sought, { wake, nowMs, earliest });
       }
@@ -280,8 +281,7 @@ export class JobRunner {
   async #run(job: ClaimedJob, owner: string): Promise<boolean> {
     const kind = this.#kinds.get(job.kind);
     if (kind === undefined) return false;
-    const { store, clock } = this.#deps;
-    const { id } = job;
+    const [{ store, clock }, { id }] = [this.#deps, job];
     const attemptsMax = kind.maxAttempts ?? ATTEMPTS_MAX;
     const fields = { kind: job.kind, job: id, tenant: job.tenant_id, attempt: job.attempts };
     const startedAt = performance.now();
