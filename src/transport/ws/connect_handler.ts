@@ -44,6 +44,9 @@ const LEGACY_TOKEN = {
 /** Some clients store seconds in 31 bits. */
 const TTL_MAX_SECONDS = 2 ** 31 - 1;
 
+/** Clients refresh their token this much before it expires, or a tenth of its life: later, their calls would fail. */
+const REFRESH_MARGIN_SECONDS = 5;
+
 const log = logOf("ws");
 
 export class ConnectHandler {
@@ -146,7 +149,8 @@ export class ConnectHandler {
   /** Clients loop after a ttl of 0, or `expires` without ttl. */
   #lifetime({ expiresAt }: Actor): { expires: true; ttl: number } | Record<never, never> {
     if (expiresAt === undefined) return {};
-    const seconds = Math.ceil((expiresAt - this.#deps.clock.now()) / 1000);
+    const left = (expiresAt - this.#deps.clock.now()) / 1000;
+    const seconds = Math.floor(left - Math.min(left / 10, REFRESH_MARGIN_SECONDS));
     return { expires: true, ttl: Math.min(Math.max(1, seconds), TTL_MAX_SECONDS) };
   }
 

@@ -30,7 +30,10 @@ const POSITION = {
   recovered: { ...FLAG, description: "Whether recovery succeeded: `publications` has all missed events" },
   publications: PUBLICATIONS,
 };
-const LIFETIME = { expires: FLAG, ttl: { ...COUNT, description: "Seconds until the token must be refreshed" } };
+const LIFETIME = {
+  expires: FLAG,
+  ttl: { ...COUNT, description: "Seconds until the client refreshes the token, shortly before it expires" },
+};
 
 /** The commands of the protocol; each operation of `rpc` has messages of its own. */
 export const COMMANDS: Readonly<Record<string, { summary: string; description: string; reply: Json }>> = {
