@@ -293,16 +293,32 @@ Deno.test("streams of a caller that start at once read their runs one after the 
 Deno.test("a client that does not read has little waiting for it: the rest is in the store", async () => {
   const bus = new MemoryBus();
   const run = { tenant_id: "t", id: "run_1", room_id: "room_1", agent_id: "robo" };
-  using notices = await RunNotices.of(bus, run, { principalId: "alice", ownerId: null });
+  using notices = await RunNotices.of(bus, run, { principalId: "alice", ownerId: null }, () => () => {});
   const publisher = new RunPublisher({ bus, clock: systemClock });
   const text = "x".repeat(10_000);
-  const next = () => notices.next(0, () => () => {});
+  const next = () => notices.next(0);
   for (let n = 0; n < 5; n++) publisher.delta(run, 0, n * text.length, text);
   assert.equal(notices.isInterrupted, false);
   assert.equal((await next()).length, 5);
   for (let n = 5; n < 100; n++) publisher.delta(run, 0, n * text.length, text);
   assert.equal(notices.isInterrupted, true);
   assert.ok((await next()).length < 10);
+});
+
+Deno.test("a change of a run while it is read ends the next wait at once", async () => {
+  const run = { tenant_id: "t", id: "run_1" };
+  const listeners = new Set<() => void>();
+  {
+    using notices = await RunNotices.of(new MemoryBus(), run, { principalId: "alice", ownerId: null }, (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    });
+    notices.resume();
+    for (const listener of listeners) listener();
+    assert.deepEqual(await notices.next(2 ** 31 - 1), []);
+    assert.equal(notices.isInterrupted, false);
+  }
+  assert.equal(listeners.size, 0);
 });
 
 Deno.test("a client that takes nothing is disconnected; one that waits for events is not, nor is one that takes them", async () => {

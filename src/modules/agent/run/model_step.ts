@@ -10,8 +10,11 @@ import { LeaseLost } from "./lifecycle.ts";
 import { DeltaStream, type RunPublisher } from "./publisher.ts";
 import { RunStore } from "./store.ts";
 
-/** Saves begin at multiples of it, so that runs which stream at the same time share a commit: others wait for each. */
-const SAVE_MS = 1000;
+/**
+ * A text that grows is saved within this time. Saves begin at multiples of it, so that runs which stream at the same time share a
+ * commit: others wait for each.
+ */
+export const TEXT_SAVED_MS = 1000;
 const SAVE_CHARS = 4096;
 /** How often a response that broke off is tried again, or waited for as long as its provider asks. */
 const RETRIES = 2;
@@ -158,7 +161,7 @@ class TextSaver {
     this.#text = text;
     if (this.#saving !== undefined) return;
     if (text.length - this.#savedLength >= SAVE_CHARS) return this.#begin();
-    this.#timer ??= setTimeout(() => this.#begin(), SAVE_MS - performance.now() % SAVE_MS);
+    this.#timer ??= setTimeout(() => this.#begin(), TEXT_SAVED_MS - performance.now() % TEXT_SAVED_MS);
   }
 
   /** Saves that there is no text. Throws `LeaseLost`. */

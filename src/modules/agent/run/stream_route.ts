@@ -10,6 +10,7 @@ import type { Bus } from "@/ports/bus.ts";
 import type { Store } from "@/ports/store.ts";
 import type { AgentTables, RunRow } from "../tables.ts";
 import type { RunAccess } from "./access.ts";
+import { TEXT_SAVED_MS } from "./model_step.ts";
 import { RunNotices, type StreamPosition, type UiPart, UiStream } from "./ui_stream.ts";
 import type { RunWaiter } from "./waiter.ts";
 
@@ -17,6 +18,8 @@ import type { RunWaiter } from "./waiter.ts";
 const STREAMS = { perOwner: 8, perTenant: 128, perNode: 512 };
 /** How soon a run is read again where nothing is published; what is missing in between is read at once. */
 const RECHECK_MS = 5000;
+/** How soon, until all that was published before the stream began is in the store. */
+const CATCH_UP_MS = TEXT_SAVED_MS + 200;
 const PING_MS = 15_000;
 /** A client that takes nothing for twice this time gives its place to others. */
 const STALL_MS = MINUTE_MS;
@@ -117,10 +120,11 @@ export class RunStreams {
     const { store, bus, access, waiter } = this.#deps;
     const { id } = run;
     // Before the run is read, so that nothing in between is missed.
-    using notices = await RunNotices.of(bus, run, actor);
+    using notices = await RunNotices.of(bus, run, actor, (listener) => waiter.onChanged(run, listener, signal));
     const stream = new UiStream(store, id, after);
     let queue = after === undefined ? [stream.start()] : [];
     let [hasMore, isEnded] = [true, false];
+    let isBehind = true;
     let pingAt = performance.now() + PING_MS;
     const isOpen = (): boolean => !signal.aborted && !waiter.draining.aborted;
     while (isOpen()) {
@@ -140,17 +144,19 @@ export class RunStreams {
         return;
       }
       let isContinuous = !hasMore;
-      const recheckAt = performance.now() + RECHECK_MS;
+      const recheckAt = performance.now() + (isBehind ? CATCH_UP_MS : RECHECK_MS);
       while (isContinuous && !notices.isInterrupted && performance.now() < recheckAt && isOpen()) {
-        const received = await notices.next(recheckAt - performance.now(), (end) => waiter.onChanged(run, end, signal));
+        const received = await notices.next(recheckAt - performance.now());
         if (received.length === 0) break;
         for (const notice of received) {
           const published = stream.published(notice);
           if (published === undefined || notice.type === "run.step") isContinuous = false;
           else queue.push(...published);
+          isBehind ||= published === undefined;
         }
         yield* takeFrom(queue, notices, after);
       }
+      if (performance.now() >= recheckAt) isBehind = false;
       if (performance.now() > pingAt) {
         pingAt = performance.now() + PING_MS;
         yield ": ping\n\n";

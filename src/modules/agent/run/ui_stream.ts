@@ -21,11 +21,15 @@ const STEPS_AT_ONCE = 4;
 
 type Notice = { type: string; step: number; offset: number; text: string };
 
-/** Reads what is published on the channel of a run, and notices when the rights of its reader may have ended. */
+/** Calls the listener when the run changes, or nobody waits for it any longer; the returned function ends that. */
+type OnChanged = (listener: () => void) => () => void;
+
+/** Reads what is published on the channel of a run, and notices when it changed or the rights of its reader may have ended. */
 export class RunNotices implements Disposable {
   readonly #notices: Notice[] = [];
   #unreadChars = 0;
   #isInterrupted = false;
+  #isChanged = false;
   #wake: (() => void) | undefined;
   readonly #subscriptions: BusSubscription[] = [];
 
@@ -33,6 +37,7 @@ export class RunNotices implements Disposable {
     bus: Bus,
     { tenant_id, id }: Pick<RunRow, "tenant_id" | "id">,
     reader: Pick<Actor, "principalId" | "ownerId">,
+    onChanged: OnChanged,
   ): Promise<RunNotices> {
     const notices = new RunNotices();
     const listen = async (topic: string, listener: (message: BusMessage) => void): Promise<void> => {
@@ -48,6 +53,7 @@ export class RunNotices implements Disposable {
       const isChanged = principalChanged.matches(signal) && signal.tenantId === tenant_id && ids.includes(signal.id);
       if (isChanged || mayEndAccess(signal, tenant_id, ids)) notices.#interrupt();
     });
+    notices.#subscriptions.push({ close: onChanged(() => notices.#change()) });
     return notices;
   }
 
@@ -56,21 +62,20 @@ export class RunNotices implements Disposable {
     return this.#isInterrupted;
   }
 
-  /** To be called before both. */
+  /** To be called before both: what changes from now on, also while the run is read or parts are sent, ends the next wait. */
   resume(): void {
     this.#isInterrupted = false;
+    this.#isChanged = false;
   }
 
-  /** What was published since the last call, once there is something; nothing after the time or an interruption. */
-  async next(ms: number, waitFor: (end: () => void) => () => void): Promise<Notice[]> {
-    if (this.#notices.length === 0 && !this.#isInterrupted) {
+  /** What was published since the last call, once there is something; nothing after the time, a change of the run or an interruption. */
+  async next(ms: number): Promise<Notice[]> {
+    if (this.#notices.length === 0 && !this.#isInterrupted && !this.#isChanged) {
       const { promise, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, ms);
-      const stopWaiting = waitFor(resolve);
       this.#wake = resolve;
       await promise;
       clearTimeout(timer);
-      stopWaiting();
       this.#wake = undefined;
     }
     this.#unreadChars = 0;
@@ -87,6 +92,11 @@ export class RunNotices implements Disposable {
     if (this.#unreadChars > UNREAD_MAX_CHARS) return this.#interrupt();
     const { type, data: { step, offset = 0, text = "" } } = JSON.parse(json);
     this.#notices.push({ type, step, offset, text });
+    this.#wake?.();
+  }
+
+  #change(): void {
+    this.#isChanged = true;
     this.#wake?.();
   }
 
