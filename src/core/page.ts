@@ -8,7 +8,9 @@ export type RowSelection = { ids: readonly string[] } | { after: string; limit: 
 
 /** Query fields of every paged list: 50 rows by default, 200 at most (more is rejected, not clamped). */
 export const pageInput = {
-  limit: z.int().min(1).max(200).default(50).describe("Maximum number of items on the page"),
+  limit: z.int().min(1).max(200).default(50).describe(
+    "Maximum number of items on the page; long ones make it shorter, so `hasMore` says whether there are more",
+  ),
   cursor: z.string().min(1).max(2048).optional().describe("`nextCursor` of the previous page"),
 };
 
@@ -63,6 +65,49 @@ export async function queryInChunks<Item, Row>(
 
 export type Page<Item> = { items: Item[]; nextCursor: string | null; hasMore: boolean };
 
+/** Characters of the items of a page: the longer a response is, the longer all others wait until it is written. */
+export const PAGE_CHARACTERS_MAX = 256 * 1024;
+
+/** Items that are no longer than this never make a page shorter, however many may be asked for. */
+const SHORT_CHARACTERS = 512;
+
+/** Text that is nested deeper is not counted. */
+const COUNTED_DEPTH = 6;
+
+/** How many items a page has, of those in their order: as many as have no more characters together, but at least one. */
+class PageSpace {
+  #characters: number;
+  #isEmpty = true;
+
+  constructor(characters: number = PAGE_CHARACTERS_MAX) {
+    this.#characters = characters;
+  }
+
+  /** Whether the page has space for this item too. */
+  take(item: unknown): boolean {
+    this.#characters -= charactersOf(item, COUNTED_DEPTH);
+    const isFirst = this.#isEmpty;
+    this.#isEmpty = false;
+    return isFirst || this.#characters >= 0;
+  }
+}
+
+/** The first of the rows that fit on a page together. */
+export function fitToPage<Row>(rows: readonly Row[], limit: number, characters?: number): Row[] {
+  const space = new PageSpace(characters);
+  const end = rows.findIndex((row, at) => at === limit || !space.take(row));
+  return end < 0 ? rows.slice() : rows.slice(0, end);
+}
+
+/** Characters of all texts in a value. */
+function charactersOf(value: unknown, depth: number): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null || depth === 0) return 0;
+  let sum = 0;
+  for (const name in value) sum += charactersOf((value as Record<string, unknown>)[name], depth - 1);
+  return sum;
+}
+
 /** The sort key of the last row of a page. */
 export type CursorKey = readonly (string | number)[];
 
@@ -74,7 +119,7 @@ export class Cursors {
     this.#signer = signer;
   }
 
-  /** Cuts `rows` (read with `limit + 1`) to a page, with a cursor of the last row's sort key. */
+  /** Cuts `rows` (read with `limit + 1`) to a page, with a cursor of the last row's sort key. Long items make it shorter. */
   page<Row, Item>(
     rows: readonly Row[],
     limit: number,
@@ -82,11 +127,17 @@ export class Cursors {
     key: (row: Row) => CursorKey,
     item: (row: Row) => Item,
   ): Page<Item> {
-    const hasMore = rows.length > limit;
-    const pageRows = hasMore ? rows.slice(0, limit) : rows;
-    const last = pageRows.at(-1);
+    const space = new PageSpace(Math.max(PAGE_CHARACTERS_MAX, limit * SHORT_CHARACTERS));
+    const items: Item[] = [];
+    for (const row of rows.slice(0, limit)) {
+      const one = item(row);
+      if (!space.take(one)) break;
+      items.push(one);
+    }
+    const hasMore = rows.length > items.length;
+    const last = rows[items.length - 1];
     return {
-      items: pageRows.map(item),
+      items,
       hasMore,
       nextCursor: hasMore && last !== undefined ? this.encode(key(last), bind) : null,
     };

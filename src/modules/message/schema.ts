@@ -179,7 +179,9 @@ export const MessageList = z.strictObject({
   senderId: PrincipalRef.optional(),
   types: z.array(MessageType).max(5).optional().describe("Only messages of these types"),
   include: IncludeSenders,
-  limit: z.int().min(1).max(200).default(50).describe("Maximum number of messages on the page"),
+  limit: z.int().min(1).max(200).default(50).describe(
+    "Maximum number of messages on the page; long ones make it shorter, so `hasMore` says whether there are more",
+  ),
 });
 export type MessageList = z.output<typeof MessageList>;
 
@@ -229,7 +231,7 @@ export type MessageVersion = z.output<typeof MessageVersion>;
 export const MessageDetail = Message.extend({
   thread: z.object({ items: z.array(Message).describe("Replies in ascending order of `seq`"), hasMore: z.boolean() })
     .optional()
-    .describe("With include=thread: the first 200 replies of its thread"),
+    .describe("With include=thread: the first 200 replies of its thread, fewer if they are long"),
   following: z.boolean().optional().describe(
     "With include=following: whether the caller follows its thread, or takes part in it and has not unfollowed it",
   ),

@@ -6,7 +6,7 @@ import { type Clock, iso } from "@/core/time/clock.ts";
 import { Fault } from "@/core/fault.ts";
 import type { Holds } from "@/core/hold.ts";
 import type { Context } from "@/core/operation.ts";
-import type { Cursors, Page } from "@/core/page.ts";
+import { type Cursors, fitToPage, type Page, PAGE_CHARACTERS_MAX } from "@/core/page.ts";
 import { assertVersion, jsonOf } from "@/core/patch.ts";
 import { changesBetween } from "@/core/event/event_data.ts";
 import { resolvePrincipalId } from "@/modules/identity/mod.ts";
@@ -93,25 +93,28 @@ export class MessageService {
       const seq = await this.#seqOf(tenantId, roomId, around, floor);
       const [older, newer] = [await page(0, seq, true, limit + 1), await page(seq - 1, end, false, limit + 1)];
       // Half of the page on each side; if one side has less, the other fills the page.
-      const earlier = Math.min(older.length, Math.max(Math.floor(limit / 2), limit - newer.length));
-      const later = Math.min(newer.length, limit - earlier);
-      const items = await present([...older.slice(0, earlier).reverse(), ...newer.slice(0, later)]);
-      const [hasBefore, hasAfter] = [older.length > earlier, newer.length > later];
+      const most = Math.max(Math.floor(limit / 2), limit - newer.length);
+      const earlier = fitToPage(older, most, PAGE_CHARACTERS_MAX / 2);
+      const later = fitToPage(newer, limit - Math.min(older.length, most), PAGE_CHARACTERS_MAX / 2);
+      const items = await present([...earlier.reverse(), ...later]);
+      const [hasBefore, hasAfter] = [older.length > earlier.length, newer.length > later.length];
       return { items, hasMore: hasBefore || hasAfter, hasBefore, hasAfter, ...position };
     }
     if (after !== undefined) {
       const seq = await this.#seqOf(tenantId, roomId, after, floor);
       const rows = await page(seq, end, false, limit + 1);
-      const hasAfter = rows.length > limit;
+      const shown = fitToPage(rows, limit);
+      const hasAfter = rows.length > shown.length;
       const hasBefore = (await page(0, seq + 1, true, 1)).length > 0;
-      const items = await present(rows.slice(0, limit));
+      const items = await present(shown);
       return { items, hasMore: hasAfter, hasBefore, hasAfter, ...position };
     }
     const seq = before === undefined ? end : await this.#seqOf(tenantId, roomId, before, floor);
     const rows = await page(0, seq, true, limit + 1);
-    const hasBefore = rows.length > limit;
+    const shown = fitToPage(rows, limit);
+    const hasBefore = rows.length > shown.length;
     const hasAfter = before !== undefined && (await page(seq - 1, end, false, 1)).length > 0;
-    const items = await present(rows.slice(0, limit).reverse());
+    const items = await present(shown.reverse());
     return { items, hasMore: hasBefore, hasBefore, hasAfter, ...position };
   }
 
@@ -256,7 +259,8 @@ export class MessageService {
       { threadId: row.thread_id ?? row.id },
       THREAD_MAX + 1,
     );
-    return { items: await this.present(actor, rows.slice(0, THREAD_MAX)), hasMore: rows.length > THREAD_MAX };
+    const shown = fitToPage(rows, THREAD_MAX);
+    return { items: await this.present(actor, shown), hasMore: rows.length > shown.length };
   }
 
   async #lastVersions(row: MessageRow): Promise<MessageVersion[]> {

@@ -174,7 +174,9 @@ function roomOperations(rooms: RoomService, deletion: RoomDeletion) {
         id: RoomId,
         after: z.int().min(0).describe("Last position already seen; 0 for all events"),
         epoch: z.string().max(64).optional(),
-        limit: z.int().min(1).max(300).default(50),
+        limit: z.int().min(1).max(300).default(50).describe(
+          "Maximum number of events; long ones make the response shorter, so `complete` says whether there are more",
+        ),
       }),
       output: RoomEvents,
       faults: ["not_found", "stream_reset", "gone"],

@@ -6,7 +6,7 @@ import { type EventFilterOf, redactFor } from "@/core/event/event_view.ts";
 import { assertAllFound, Fault, invalidField } from "@/core/fault.ts";
 import { newId } from "@/core/id.ts";
 import { asReadOnly, type Context } from "@/core/operation.ts";
-import type { Cursors, Page } from "@/core/page.ts";
+import { type Cursors, fitToPage, type Page } from "@/core/page.ts";
 import { assertVersion, jsonOf, patchedOr, withoutUndefined } from "@/core/patch.ts";
 import type { IdentityService, PrincipalRow } from "@/modules/identity/mod.ts";
 import type { NotificationService } from "@/modules/notification/mod.ts";
@@ -216,14 +216,15 @@ export class RoomService {
       throw new Fault("stream_reset", `The last position of the room is ${position.head}; read the room again`);
     }
     const from = Math.max(after, view.hiddenUpTo);
-    const events = await store.log.read(tenantId, stream, from, limit);
+    const read = await store.log.read(tenantId, stream, from, limit);
+    const events = fitToPage(read.map((event) => redactFor(event, view)), limit);
     // They may have been trimmed since the position was read.
     if (from < position.floor || (from < position.head && events[0]?.seq !== from + 1)) {
       throw new Fault("gone", `Events after ${from} are no longer stored; read the messages instead`);
     }
     return {
       epoch: position.epoch,
-      events: events.map((event) => ({ seq: event.seq, ...JSON.parse(redactFor(event, view).json) })),
+      events: events.map((event) => ({ seq: event.seq, ...JSON.parse(event.json) })),
       lastSeq: Math.max(position.head, events.at(-1)?.seq ?? 0),
       complete: (events.at(-1)?.seq ?? from) >= position.head,
     };
