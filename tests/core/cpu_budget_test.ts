@@ -77,6 +77,25 @@ Deno.test("calls of a tenant's members under way count before it is known what t
   assert.ok(runsImmediately(stranger, time.now));
 });
 
+Deno.test("members who take what they can leave time to others of their tenant", () => {
+  const { time, members: [light, ...others], stranger } = tenantBudget();
+  assert.ok(light !== undefined);
+  let used = 0;
+  for (let step = 0; step < 7500; step++, time.now += 4) {
+    assert.ok(runsImmediately(stranger, time.now));
+    const taker = others[step % 6];
+    if (taker?.waitMs === 0) {
+      taker.consume(8, time.now);
+      used += 8;
+    }
+    if (step % 25 !== 0) continue;
+    assert.ok(runsImmediately(light, time.now), `step ${step}`);
+    light.consume(1, time.now);
+  }
+  // A third of the time, and what there was at the beginning.
+  assert.ok(used > 9000 && used < 10_900, `${used}`);
+});
+
 Deno.test("what one member of a tenant took at once, others of it wait for, but not for long", async () => {
   const { time, members: [taker, member], stranger } = tenantBudget();
   assert.ok(taker !== undefined && member !== undefined);

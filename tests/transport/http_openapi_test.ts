@@ -193,7 +193,8 @@ Deno.test("path and query fields become parameters with descriptions, the others
     name: "limit",
     in: "query",
     required: false,
-    description: "Maximum number of items on the page; long ones make it shorter, so `hasMore` says whether there are more",
+    description:
+      "Maximum number of items on the page; long ones make it shorter, so `hasMore` says whether there are more",
     schema: { default: 50, type: "integer", minimum: 1, maximum: 200 },
   });
   assert.equal(list.requestBody, undefined);

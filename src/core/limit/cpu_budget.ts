@@ -4,13 +4,14 @@
 // operations up to their first wait, bodies read and written, statements of SQLite, loops that yield. It is charged to the
 // principal on whose behalf the code runs (see caller.ts). A principal that has used up its share waits while others
 // are served, call by call and slice by slice, however many calls it makes at once; with too many waiting it is rejected. So do all
-// principals of a tenant together, while other tenants are served. Within their shares they take turns (see cpu_turns.ts).
+// principals of a tenant together, while other tenants are served; those who have used little then go first. Within their shares they
+// take turns (see cpu_turns.ts).
 import { onNextTick } from "@/runtime/input_tick.ts";
 import { type Actor, chargedTo, tenantOfCharged } from "../actor.ts";
 import { CpuTurns, TurnTaker } from "./cpu_turns.ts";
 import { Fault } from "../fault.ts";
 import { LruMap } from "../lru_map.ts";
-import { Activity, type TenantCpu, TenantCpus } from "./tenant_cpu.ts";
+import { Activity, RecentUse, type TenantCpu, TenantCpus } from "./tenant_cpu.ts";
 
 /** Enough to open an application with all that it loads. */
 const BURST_MS = 500;
@@ -121,6 +122,7 @@ export class CpuAccount {
   #remainingMs = BURST_MS;
   #sustainedMs = SUSTAINED_MS;
   #filledAt: number;
+  readonly #recent = new RecentUse();
   readonly #waiting: Waiting[] = [];
   #inFlight = 0;
   #waitingCalls = 0;
@@ -147,7 +149,7 @@ export class CpuAccount {
   /** Time in ms until the account and its tenant have time again; 0 while they have, and while nobody else needs it. */
   get waitMs(): number {
     const now = this.#budget.now();
-    return Math.max(this.#ownWaitMs(now), this.tenant?.waitMs(now) ?? 0);
+    return Math.max(this.#ownWaitMs(now), this.tenant?.waitMs(now, this.#recent) ?? 0);
   }
 
   #ownWaitMs(now: number): number {
@@ -180,6 +182,7 @@ export class CpuAccount {
     const least = isContended ? -DEBT_MAX_MS : Math.min(this.#remainingMs, 0);
     this.#remainingMs = Math.max(least, this.#remainingMs - ms);
     if (isContended) this.#sustainedMs = Math.max(-SUSTAINED_DEBT_MAX_MS, this.#sustainedMs - ms);
+    this.#recent.add(ms, now);
     this.tenant?.consume(ms, now);
   }
 
@@ -248,7 +251,7 @@ export class CpuAccount {
   readonly #runNextSlice = (): void => {
     const now = this.#budget.now();
     const ownRestMs = this.#budget.isContended(this, now) ? this.#restsUntil(now) - now : 0;
-    const restMs = Math.max(ownRestMs, this.tenant?.restMs(now) ?? 0);
+    const restMs = Math.max(ownRestMs, this.tenant?.restMs(now, this.#recent) ?? 0);
     if (restMs >= 1) return void setTimeout(this.#runNextSlice, restMs);
     const next = this.#takeWaiting(now);
     if (next === undefined) {
@@ -299,7 +302,7 @@ export class CpuAccount {
    */
   #hasTime(now: number, isNewCall = true): boolean {
     if (this.#share === Infinity) return true;
-    if (this.tenant?.hasTime(now, isNewCall) === false) return false;
+    if (this.tenant?.hasTime(now, isNewCall, this.#recent) === false) return false;
     const reservedMs = isNewCall ? this.#inFlight * CALL_RESERVE_MS : 0;
     // The common case first: it computes no refill.
     if (this.#remainingMs - reservedMs > 0) return true;

@@ -5,6 +5,12 @@ import { LruMap } from "../lru_map.ts";
 
 /** Enough for a team that opens its applications at the same time. */
 const BURST_MS = 1000;
+/** Time that is left to light members, so that a few who take what they can do not keep all others of their tenant waiting. */
+const LIGHT_RESERVE_MS = 400;
+/** A light member has used at most this part of what its tenant has used of late. */
+const LIGHT_PART = 0.05;
+/** What was used so long ago counts little. */
+const RECENT_MS = 10_000;
 /** Largest debt of a tenant: all of its principals wait for what one of them took at once. */
 const DEBT_MAX_MS = 500;
 /** What a running call counts for until its time is known. */
@@ -34,6 +40,21 @@ export class Activity<Key> {
   /** Whether another one is served at this time. */
   isContended(key: Key, now: number): boolean {
     return now - (this.#last === key ? this.#othersAt : this.#lastAt) < CONTENTION_WINDOW_MS;
+  }
+}
+
+/** Time that was used of late: the longer ago, the less it counts. */
+export class RecentUse {
+  #sumMs = 0;
+  #at = -Infinity;
+
+  add(ms: number, now: number): void {
+    this.#sumMs = Math.max(0, this.at(now) + ms);
+    this.#at = now;
+  }
+
+  at(now: number): number {
+    return this.#sumMs === 0 ? 0 : this.#sumMs * Math.exp((this.#at - now) / RECENT_MS);
   }
 }
 
@@ -67,6 +88,7 @@ export class TenantCpu {
   readonly #share: number;
   #remainingMs = BURST_MS;
   #filledAt: number;
+  readonly #recent = new RecentUse();
   #inFlight = 0;
   #restsUntil = -Infinity;
 
@@ -95,23 +117,25 @@ export class TenantCpu {
     return this.#activity.isContended(this, now);
   }
 
-  /** Whether there is time for one more call beside the running ones, or for a slice of one; or no other tenant needs it. */
-  hasTime(now: number, isNewCall: boolean): boolean {
+  /** Whether there is time for one more call of a member beside the running ones, or for a slice of one; or no other tenant needs it. */
+  hasTime(now: number, isNewCall: boolean, member: RecentUse): boolean {
     this.#fill(now);
-    const reservedMs = isNewCall ? this.#inFlight * CALL_RESERVE_MS : 0;
-    return this.#remainingMs - reservedMs > 0 || !this.#activity.isContended(this, now);
+    const leftMs = this.#remainingMs - (isNewCall ? this.#inFlight * CALL_RESERVE_MS : 0);
+    if (leftMs > LIGHT_RESERVE_MS || leftMs > 0 && this.#isLight(member, now)) return true;
+    return !this.#activity.isContended(this, now);
   }
 
-  /** Time in ms until it has time again; 0 while it has, and while no other tenant needs it. */
-  waitMs(now: number): number {
+  /** Time in ms until it has time again for a member; 0 while it has, and while no other tenant needs it. */
+  waitMs(now: number, member: RecentUse): number {
     this.#fill(now);
-    if (this.#remainingMs > 0 || !this.#activity.isContended(this, now)) return 0;
-    return Math.ceil(1 - this.#remainingMs / this.#share);
+    const missingMs = (this.#isLight(member, now) ? 0 : LIGHT_RESERVE_MS) - this.#remainingMs;
+    if (missingMs < 0 || !this.#activity.isContended(this, now)) return 0;
+    return Math.ceil(1 + missingMs / this.#share);
   }
 
-  /** Time in ms until the next slice of any of its principals. */
-  restMs(now: number): number {
-    return this.#activity.isContended(this, now) ? this.#restsUntil - now : 0;
+  /** Time in ms until the next slice of any of its members that are not light. */
+  restMs(now: number, member: RecentUse): number {
+    return this.#activity.isContended(this, now) && !this.#isLight(member, now) ? this.#restsUntil - now : 0;
   }
 
   /** Charges so much time; a negative value gives it back. */
@@ -122,6 +146,12 @@ export class TenantCpu {
     const least = isContended ? -DEBT_MAX_MS : Math.min(this.#remainingMs, 0);
     this.#remainingMs = Math.max(least, this.#remainingMs - ms);
     this.#restsUntil = now + Math.min(ms, PAUSE_MAX_MS);
+    this.#recent.add(ms, now);
+  }
+
+  /** Whether a member has used little, compared with the others. */
+  #isLight(member: RecentUse, now: number): boolean {
+    return member.at(now) <= this.#recent.at(now) * LIGHT_PART;
   }
 
   #fill(now: number): void {

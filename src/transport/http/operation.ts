@@ -122,7 +122,9 @@ export function operationEndpoint(
       () => respondOnce(once, { context, actor, key }, { body: body?.bytes ?? EMPTY_BODY, isSecret }, run),
     );
     const response = method === "GET" ? applyIfNoneMatch(request, result) : result;
-    return context.toResponse(response, (text) => deps.unreadResponses.bodyOf(chargedTo(actor), text, { isReading }));
+    const respond = (): Response =>
+      context.toResponse(response, (text) => deps.unreadResponses.bodyOf(chargedTo(actor), text, { isReading }));
+    return account === undefined ? respond() : account.measure(respond);
   }
 
   return {
