@@ -10,15 +10,14 @@ const PACKAGES = { centrifuge: "npm:centrifuge@5.8.0", ws: "npm:ws@8.23.0" };
 const recipeTest = testOfParts("README's recipes");
 const README = await Deno.readTextFile(new URL("../../README.md", import.meta.url));
 
-/** Pastes a program of README beside `gateway.mjs`, which it imports; returns its file. */
+/** Pastes a program of README; returns its file. */
 async function paste(folder: string, name: string): Promise<string> {
-  for (const [file, first] of [["gateway.mjs", "// Connects to the gateway"], [name, "// TOKEN="]] as const) {
-    const source = README.matchAll(/```js\n([^]*?)```/g).map(([, code = ""]) => code)
-      .find((code) => code.startsWith(first) && (file !== name || code.split("\n")[0]?.includes(name)));
-    assert.ok(source !== undefined, `README has a ${file}`);
-    await Deno.writeTextFile(`${folder}/${file}`, withPackages(source));
-  }
-  return `${folder}/${name}`;
+  const source = README.matchAll(/```js\n([^]*?)```/g).map(([, code = ""]) => code)
+    .find((code) => code.startsWith("// TOKEN=") && code.split("\n")[0]?.includes(name));
+  assert.ok(source !== undefined, `README has a ${name}`);
+  const file = `${folder}/${name}`;
+  await Deno.writeTextFile(file, withPackages(source));
+  return file;
 }
 
 /** A pasted program that runs. */
