@@ -227,6 +227,10 @@ export function runAtOnce<Result>(work: Steps<Result>): Result {
 
 /** Runs synchronous work and charges its time to the current account. */
 export function measureCpu<Result>(work: () => Result): Result {
-  const account = currentAccount();
+  return measureOn(currentAccount(), work);
+}
+
+/** Runs synchronous work and charges its time to the account, if there is one. */
+export function measureOn<Result>(account: CpuAccount | undefined, work: () => Result): Result {
   return account === undefined ? work() : account.measure(work);
 }

@@ -281,7 +281,8 @@ export class JobRunner {
   async #run(job: ClaimedJob, owner: string): Promise<boolean> {
     const kind = this.#kinds.get(job.kind);
     if (kind === undefined) return false;
-    const [{ store, clock }, { id }] = [this.#deps, job];
+    const { store, clock } = this.#deps;
+    const { id } = job;
     const attemptsMax = kind.maxAttempts ?? ATTEMPTS_MAX;
     const fields = { kind: job.kind, job: id, tenant: job.tenant_id, attempt: job.attempts };
     const startedAt = performance.now();
@@ -297,11 +298,10 @@ export class JobRunner {
       isInterrupted;
     const state = isDead ? "dead" : "waiting";
     const runAtMs = clock.now() + (isDead ? revivalMs(kind, job) : backoffMs(job.attempts));
-    log[isDead ? "error" : "warn"](isDead ? "job failed permanently" : "job failed; will retry", {
-      ...fields,
-      ms,
-      error: failure,
-    });
+    log[isDead ? "error" : "warn"](
+      isDead ? "job failed permanently" : "job failed; will retry",
+      { ...fields, ms, error: failure },
+    );
     let isNotified = !isDead;
     await this.#storeResult(job, async () => {
       if (!isNotified) {

@@ -1,7 +1,7 @@
 // Operations as endpoints: authentication, input, dispatch, response.
 import { type Actor, chargedTo } from "@/core/actor.ts";
 import { hopsOf } from "@/core/agent_hops.ts";
-import { chargeTo } from "@/core/caller.ts";
+import { chargeTo, measureOn } from "@/core/caller.ts";
 import type { CpuAccount, CpuBudget } from "@/core/limit/cpu_budget.ts";
 import { authorize, type Call, type Dispatcher } from "@/core/dispatch.ts";
 import { clientOf, matchesIfNoneMatch } from "@/core/http/request.ts";
@@ -105,9 +105,7 @@ export function operationEndpoint(
     const run = async (): Promise<ResponseData> => {
       const outcome = await dispatch(operation, call);
       // Responses to reads may be long.
-      return account === undefined || !isReading
-        ? toResponseData(outcome, status)
-        : account.measure(() => toResponseData(outcome, status));
+      return isReading ? measureOn(account, () => toResponseData(outcome, status)) : toResponseData(outcome, status);
     };
     // A stored response does not pass dispatch, and a missing scope must not be stored.
     if (key !== undefined) {
@@ -122,9 +120,10 @@ export function operationEndpoint(
       () => respondOnce(once, { context, actor, key }, { body: body?.bytes ?? EMPTY_BODY, isSecret }, run),
     );
     const response = method === "GET" ? applyIfNoneMatch(request, result) : result;
-    const respond = (): Response =>
-      context.toResponse(response, (text) => deps.unreadResponses.bodyOf(chargedTo(actor), text, { isReading }));
-    return account === undefined ? respond() : account.measure(respond);
+    return measureOn(
+      account,
+      () => context.toResponse(response, (text) => deps.unreadResponses.bodyOf(chargedTo(actor), text, { isReading })),
+    );
   }
 
   return {

@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { z } from "@zod/zod";
 import type { Actor } from "@/core/actor.ts";
 import { hopsOf } from "@/core/agent_hops.ts";
-import { measureCpu, runInTurn } from "@/core/caller.ts";
+import { measureCpu, measureOn, runInTurn } from "@/core/caller.ts";
 import { type Clock, delay, iso } from "@/core/time/clock.ts";
 import type { CpuBudget } from "@/core/limit/cpu_budget.ts";
 import type { Dispatch } from "@/core/dispatch.ts";
@@ -265,7 +265,7 @@ export class CommandHandler {
       // No text has fewer bytes than characters: one that is too long is neither joined nor measured.
       return [text, text.length > outboxMaxBytes ? text.length : Buffer.byteLength(text)];
     };
-    const [text, bytes] = account === undefined ? write() : account.measure(write);
+    const [text, bytes] = measureOn(account, write);
     if (bytes > outboxMaxBytes) {
       const detail =
         `The operation succeeded, but its response of at least ${bytes} bytes is too long for a WebSocket; read it ` +

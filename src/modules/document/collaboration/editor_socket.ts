@@ -1,6 +1,6 @@
 // One socket of an editor, on which it may open several documents: validates its frames, and closes it.
 import type { Hocuspocus, WebSocketLike } from "@hocuspocus/server";
-import { chargeTick, chargeTo } from "@/core/caller.ts";
+import { chargeTick, chargeTo, measureOn } from "@/core/caller.ts";
 import type { CpuAccount } from "@/core/limit/cpu_budget.ts";
 import type { Fault } from "@/core/fault.ts";
 import { TokenBucket } from "@/core/limit/token_bucket.ts";
@@ -117,7 +117,7 @@ export class EditorSocket {
         kindOf: (name) => this.#kinds.get(documentIdOf(name)),
         allowStates: (count) => this.#states.consume(performance.now(), count),
       });
-    const frame = account === undefined ? read() : account.measure(read);
+    const frame = measureOn(account, read);
     if (frame === "too_large") return this.close(CLOSE.tooLarge);
     if (frame === "malformed") return this.close(CLOSE.malformed);
     if (frame.kind === "ignored" || this.#isClosed && !isUpdate(frame)) return;
