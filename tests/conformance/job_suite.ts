@@ -251,22 +251,25 @@ export function jobSuite(backend: Backend): void {
     assert.equal(started.length, 105);
   });
 
-  on("a backlog is not read for jobs of others at each of its jobs", async (opened) => {
-    const budget = new CpuBudget({ percent: 10 });
-    const kind = defineJob({ kind: "count", payload: z.strictObject({ n: z.int() }), run: () => Promise.resolve() });
-    const drafts = Array.from({ length: 30 }, (_, n) => draft(n));
-    await chargeTo(budget.accountOfKey("acme/busy"), () => opened.store.write((tx) => tx.enqueue(...drafts)));
-    const runner = new JobRunner({ store: coreStore(opened), kinds: [kind], clock: opened.clock, cpu: budget }, {
-      pollMs: NEVER_MS,
+  // What PGlite is asked is not recorded.
+  if (backend.name !== "pglite") {
+    on("a backlog is not read for jobs of others at each of its jobs", async (opened) => {
+      const budget = new CpuBudget({ percent: 10 });
+      const kind = defineJob({ kind: "count", payload: z.strictObject({ n: z.int() }), run: () => Promise.resolve() });
+      const drafts = Array.from({ length: 30 }, (_, n) => draft(n));
+      await chargeTo(budget.accountOfKey("acme/busy"), () => opened.store.write((tx) => tx.enqueue(...drafts)));
+      const runner = new JobRunner({ store: coreStore(opened), kinds: [kind], clock: opened.clock, cpu: budget }, {
+        pollMs: NEVER_MS,
+      });
+      const queries = await recordQueries(async () => {
+        runner.start();
+        await until(() => isEmpty(opened));
+      });
+      await runner.stop();
+      const searches = queries.filter(({ sql }) => sql.includes('"charged_to" not in'));
+      assert.ok(searches.length < 5, `${searches.length} searches`);
     });
-    const queries = await recordQueries(async () => {
-      runner.start();
-      await until(() => isEmpty(opened));
-    });
-    await runner.stop();
-    const searches = queries.filter(({ sql }) => sql.includes('"charged_to" not in'));
-    assert.ok(searches.length < 5, `${searches.length} searches`);
-  });
+  }
 
   on("a tenant's backlog delays no other tenant, however many principals it is of", async (opened) => {
     const budget = new CpuBudget({ percent: 10 });
